@@ -1,0 +1,1 @@
+"""Brings jobs and providers together: submit, choose, rent, run, account, give back."""

@@ -1,0 +1,1 @@
+"""The world outside: everything that can be slow, lie or vanish."""
