@@ -60,6 +60,7 @@ class Facts:
     labels, token: whether create takes a label, an idempotency token.
     regions: what list_machines must be asked for to see everything.
     billed_words: the provider's state words that still cost money; unknown words count too.
+    destroy_text: shell text by which a machine of this market gives itself back (the fuse's last act).
     """
 
     name: str
@@ -74,6 +75,7 @@ class Facts:
     billed_words: tuple[str, ...] = ()
     default_image: str = ""
     default_python: str = ""
+    destroy_text: str = ""
 
 
 @dataclass(frozen=True)
