@@ -1,12 +1,13 @@
 """World: everything outside that a step may touch, handed in, so that a test can hand in something else."""
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
 from sqlalchemy.orm import Session
 
+from orchestrator.offers import OfferBoard
 from orchestrator.settings import Settings
 from providers.base import Provider
 from providers.clock import Clock
@@ -83,6 +84,21 @@ class Shells(Protocol):
         """Close what is kept of this machine."""
 
 
+class Keeper(Protocol):
+    """Keeps a lease alive while a long step runs."""
+
+    def hold(self, kind: str, id: str, token: str) -> AbstractContextManager[None]:
+        """Renew the lease of this row ('job' or 'machine') until the block ends."""
+
+
+class NoKeeper:
+    """Leases run out by themselves: for short commands and for simulation."""
+
+    def hold(self, kind: str, id: str, token: str) -> AbstractContextManager[None]:
+        """Nothing."""
+        return nullcontext()
+
+
 class Limiter(Protocol):
     """One rate limit per provider key, shared by all processes."""
 
@@ -106,4 +122,6 @@ class World:
     vault: Vault
     doorbell: Doorbell
     limiter: Limiter
+    keeper: Keeper = field(default_factory=NoKeeper)
+    board: OfferBoard = field(default_factory=OfferBoard)
     point: Callable[[str], None] = field(default=lambda name: None)
