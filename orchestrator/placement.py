@@ -175,6 +175,8 @@ def judge(spec: JobSpec, offer: Offer, terms: Terms) -> Candidate | Refusal:
     hours = _work(spec, offer, terms)
     total = charge(offer.price, spec.resources.disk_gb, boot + hours)
     reserve = charge(offer.price, spec.resources.disk_gb, lifetime, max(offer.price.per_hour, offer.price.highest_per_hour))
+    if reserve > terms.budget_left:
+        return Refusal(offer, "budget", f"its smallest bill is ${usd(reserve)}, ${usd(terms.budget_left)} is left")
     return Candidate(offer, wish, total, lifetime, reserve, _reason(offer, spec, total))
 
 

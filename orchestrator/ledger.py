@@ -1,0 +1,211 @@
+"""The money book: reserve before a create, settle after the proof, give the rest back. Append-only.
+
+Every cap is a counter row (what is settled, what is held) per scope and month. A reservation is
+one conditional UPDATE per scope in a fixed order inside one transaction: no read-then-write, so
+two workers can never both take the last dollar. GPUs and dollars per hour are counted likewise.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from jobs.errors import GpupoorError
+from jobs.money import SECOND, cost, usd
+from orchestrator.caps import cap_in_force, split_by_month
+from orchestrator.db.models import Balance, Entry, Job, Machine, Reservation
+from orchestrator.settings import Settings
+from providers.base import PriceParts
+
+MONTHLY = ("user", "project", "overall")
+GB = 1_000_000_000
+
+
+class CapReached(GpupoorError):
+    """A cap has no room for this reservation; nothing was changed. waiting_for: the word for status."""
+
+    exit_code = 3
+
+    def __init__(self, scope: str, name: str, month: str, needed: int, free: int) -> None:
+        self.scope, self.name, self.month, self.needed, self.free = scope, name, month, needed, free
+        self.waiting_for = "gpu_limit" if scope == "gpus" else "burst" if scope == "burst" else "budget"
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        if self.scope == "gpus":
+            return f"needs {self.needed} GPU(s), {self.free} of max_gpus free; gpupoor config set max_gpus N"
+        if self.scope == "per_hour":
+            return f"needs ${usd(self.needed)}/h, ${usd(self.free)}/h of max_per_hour is free"
+        what = {"job": "this job's budget", "overall": f"the cap of {self.month}"}
+        where = what.get(self.scope, f"the cap of {self.scope} {self.name} {self.month}".rstrip())
+        return f"needs ${usd(self.needed)}, {where} has ${usd(self.free)} free"
+
+
+@dataclass(frozen=True)
+class Hold:
+    """One counter to raise. limit: None where nobody set one."""
+
+    scope: str
+    name: str
+    month: str
+    micro: int
+    limit: int | None
+
+
+def spread(total: int, slices: Sequence[tuple[str, int, int]]) -> list[int]:
+    """`total` micro-dollars over time slices (month, start, end) by length; the parts add up to `total`."""
+    length = sum(end - start for _, start, end in slices) or 1
+    parts, done, passed = [], 0, 0
+    for _, start, end in slices:
+        passed += end - start
+        upto = total * passed // length
+        parts.append(upto - done)
+        done = upto
+    if parts:
+        parts[-1] += total - done
+    return parts
+
+
+def holds(session: Session, settings: Settings, job: Job, machine: Mapping[str, Any], total: int, now: int) -> list[Hold]:
+    """The counters that a reservation of `total` for `machine` raises, in the fixed order of locking."""
+    wanted = [Hold("job", job.id, "", total, job.budget)]
+    slices = split_by_month(now, machine["stop_at"], settings.zone)
+    monthly = list(zip(slices, spread(total, slices), strict=True))
+    for scope, name in (("user", job.user), ("project", job.project), ("overall", "")):
+        if name is None:
+            continue
+        for (month, _, _), micro in monthly:
+            limit = cap_in_force(session, job.simulated, scope, name, month)
+            wanted.append(Hold(scope, name, month, micro, limit))
+    wanted.append(Hold("per_hour", "", "", machine["price_ceiling"], settings.max_per_hour))
+    wanted.append(Hold("gpus", "", "", machine["gpu_count"] if machine["gpu"] else 0, settings.max_gpus))
+    return wanted
+
+
+def reserve(session: Session, settings: Settings, job: Job, machine: Mapping[str, Any], total: int, now: int) -> None:
+    """Hold `total` micro-dollars for a machine that is about to be asked for.
+
+    Raises CapReached, and the caller's transaction must be rolled back.
+    """
+    parts = []
+    for hold in holds(session, settings, job, machine, total, now):
+        if hold.micro == 0:
+            continue
+        _raise_counter(session, job.simulated, hold)
+        parts.append({"scope": hold.scope, "name": hold.name, "month": hold.month, "micro": hold.micro})
+    session.add(Reservation(machine=machine["id"], total=total, parts=parts))
+    session.add(_entry(job, machine, "reserve", "all", "", total, now, (now, machine["stop_at"]), False))
+
+
+def _where(simulated: bool, scope: str, name: str, month: str) -> list[Any]:
+    return [Balance.simulated == simulated, Balance.scope == scope, Balance.name == name, Balance.month == month]
+
+
+def _raise_counter(session: Session, simulated: bool, hold: Hold) -> None:
+    where = _where(simulated, hold.scope, hold.name, hold.month)
+    _make_balance(session, simulated, hold.scope, hold.name, hold.month)
+    guarded = list(where)
+    if hold.limit is not None:
+        guarded.append(Balance.settled + Balance.held + hold.micro <= hold.limit)
+    raised = session.execute(update(Balance).where(*guarded).values(held=Balance.held + hold.micro))
+    if raised.rowcount != 1:
+        taken = session.execute(select(Balance.settled + Balance.held).where(*where)).scalar_one()
+        free = max((hold.limit or 0) - taken, 0)
+        raise CapReached(hold.scope, hold.name, hold.month, hold.micro, free)
+
+
+def _make_balance(session: Session, simulated: bool, scope: str, name: str, month: str) -> None:
+    """The counter row, made if it is not there; two who make it at once are both served."""
+    from sqlalchemy.dialects import postgresql, sqlite
+
+    dialect = session.get_bind().dialect.name
+    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    session.execute(insert(Balance).values(simulated=simulated, scope=scope, name=name, month=month, settled=0, held=0)
+                    .on_conflict_do_nothing())
+
+
+@dataclass(frozen=True)
+class Usage:
+    """From when to when a machine cost money, and what it moved. bound: times are ours, an upper bound."""
+
+    start: int
+    end: int
+    traffic_bytes: int = 0
+    bound: bool = False
+
+
+def charges(price: PriceParts, disk_gb: int, usage: Usage) -> dict[str, int]:
+    """Micro-dollars by part, each rounded up once; the simulated cloud's bill has the same form."""
+    time = max(usage.end - usage.start, price.minimum_s * SECOND)
+    if price.step_s:
+        step = price.step_s * SECOND
+        time = -(-time // step) * step
+    traffic = -(-usage.traffic_bytes * price.traffic_per_gb // GB)
+    return {"gpu": cost(price.per_hour, time), "disk": cost(disk_gb * price.disk_per_gb_hour, time), "traffic": traffic}
+
+
+def used_so_far(machine: Machine, now: int) -> int:
+    """Micro-dollars that an unsettled machine has cost up to `now`: from create sent to proved gone, a bound."""
+    if machine.sent_at is None or machine.state in ("intended", "absent"):
+        return 0
+    start = machine.provider_start or machine.sent_at
+    end = machine.provider_end or machine.gone_at or now
+    usage = Usage(start, max(end, start), machine.traffic_bytes)
+    return sum(charges(PriceParts(**machine.price), machine.disk_gb, usage).values())
+
+
+def settle(session: Session, settings: Settings, job: Job, machine: Machine, usage: Usage | None, now: int) -> int:
+    """Book what a machine cost, and give back the rest of its reservation. usage None: it never existed.
+
+    A second call finds the reservation settled and does nothing. Returns micro-dollars booked.
+    """
+    claimed = session.execute(update(Reservation).where(Reservation.machine == machine.id, Reservation.settled_at.is_(None))
+                              .values(settled_at=now))
+    if claimed.rowcount != 1:
+        return 0
+    reservation = session.execute(select(Reservation).where(Reservation.machine == machine.id)).scalar_one()
+    for part in reservation.parts:
+        session.execute(update(Balance).where(*_where(job.simulated, part["scope"], part["name"], part["month"]))
+                        .values(held=Balance.held - part["micro"]))
+    facts = {column: getattr(machine, column) for column in ("id", "attempt", "provider", "gpu", "gpu_count")}
+    booked = 0
+    if usage is not None:
+        slices = split_by_month(usage.start, max(usage.end, usage.start + 1), settings.zone)
+        for part, total in charges(PriceParts(**machine.price), machine.disk_gb, usage).items():
+            for (month, start, end), micro in zip(slices, spread(total, slices), strict=True):
+                if micro:
+                    _book(session, job, facts, (part, month, micro), now, (start, min(end, usage.end)), usage.bound)
+            booked += total
+    left = reservation.total - booked
+    kind = "give_back" if left >= 0 else "overrun"
+    session.add(_entry(job, facts, kind, "all", "", abs(left), now, (None, None), False))
+    return booked
+
+
+def _book(session: Session, job: Job, machine: Mapping[str, Any], what: tuple[str, str, int], now: int,
+          span: tuple[int, int], bound: bool) -> None:
+    part, month, micro = what
+    session.add(_entry(job, machine, "settle", part, month, micro, now, span, bound))
+    scopes = [("job", job.id, ""), ("user", job.user, month), ("project", job.project, month), ("overall", "", month)]
+    for scope, name, when in scopes:
+        if name is None:
+            continue
+        _make_balance(session, job.simulated, scope, name, when)
+        session.execute(update(Balance).where(*_where(job.simulated, scope, name, when))
+                        .values(settled=Balance.settled + micro))
+
+
+def _entry(job: Job, machine: Mapping[str, Any], kind: str, part: str, month: str, micro: int, now: int,
+           span: tuple[int | None, int | None], bound: bool) -> Entry:
+    return Entry(key=f"{kind}:{machine['id']}:{part}:{month}", at=now, kind=kind, simulated=job.simulated, job=job.id,
+                 machine=machine["id"], attempt=machine["attempt"], user=job.user, project=job.project,
+                 provider=machine["provider"], gpu=machine["gpu"], part=part, month=month, from_at=span[0],
+                 to_at=span[1], micro=micro, bound=bound)
+
+
+def job_left(session: Session, job: Job) -> int:
+    """Micro-dollars of the job's budget that nothing holds and nothing was spent of."""
+    taken = session.execute(select(Balance.settled + Balance.held).where(*_where(job.simulated, "job", job.id, "")))
+    return job.budget - (taken.scalar_one_or_none() or 0)
