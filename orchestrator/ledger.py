@@ -33,6 +33,11 @@ class CapReached(GpupoorError):
         self.waiting_for = "gpu_limit" if scope == "gpus" else "burst" if scope == "burst" else "budget"
         super().__init__(self._text())
 
+    @property
+    def counter(self) -> str:
+        """`scope/name/month`, as jobs.waiting_on has it."""
+        return f"{self.scope}/{self.name}/{self.month}"
+
     def _text(self) -> str:
         if self.scope == "gpus":
             return f"needs {self.needed} GPU(s), {self.free} of max_gpus free; gpupoor config set max_gpus N"

@@ -32,7 +32,10 @@ class Installation(Table):
 
 
 class Job(Table):
-    """What a user submitted and where it stands. wish: null or 'cancel', looked at first by every step."""
+    """What a user submitted and where it stands. wish: null or 'cancel', looked at first by every step.
+
+    waiting_on: the counter ('scope/name/month') that had no room for it.
+    """
 
     __tablename__ = "jobs"
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -61,6 +64,7 @@ class Job(Table):
     waiting_for: Mapped[str | None]
     waiting_reason: Mapped[str | None]
     waiting_since: Mapped[int | None]
+    waiting_on: Mapped[str | None]
     due_at: Mapped[int | None]
     lease_token: Mapped[str | None]
     lease_until: Mapped[int | None]

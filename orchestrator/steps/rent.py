@@ -1,0 +1,111 @@
+"""starting/renting: look for the label, else send the one create call that the machine's row describes."""
+
+from sqlalchemy import update
+
+from jobs.money import SECOND, usd
+from jobs.script.fuse import boot_fuse_text
+from jobs.states import QUEUED, STARTING
+from orchestrator import asking
+from orchestrator.db.models import Job, Machine
+from orchestrator.ending import end, try_again
+from orchestrator.result import StepResult
+from orchestrator.snapshot import Snapshot
+from orchestrator.world import World
+from providers.base import NoCapacity, Refused, Sighting, Unavailable, Uncertain
+
+NO_CAPACITY_PAUSE = 5 * SECOND
+OFFER_AVOIDED = "this offer could not be had"
+
+
+def rent(snap: Snapshot, world: World) -> StepResult:
+    """starting/renting -> booting with a machine that was seen, or back to the queue where none was made."""
+    machine = snap.machine
+    assert machine is not None
+    if machine.state == "intended":
+        if snap.job.wish == "cancel":
+            return end(snap, world, "cancelled", "cancelled before the create call")
+        return _send(snap, machine, world)
+    if snap.job.wish == "cancel":
+        return end(snap, world, "cancelled", "cancelled while a machine was asked for")
+    seen, listing = asking.look_up(world, machine)
+    if seen is not None:
+        return seen_first(snap, machine, seen, world)
+    facts = world.providers[machine.provider].facts
+    known_after = max(machine.sent_at or 0, machine.send_by) + round(facts.read_lag_s * SECOND)
+    if not listing.complete or listing.taken_at <= known_after:
+        return StepResult(STARTING, "renting", look_again_at=world.clock.now() + 2 * SECOND)
+    return _not_made(snap, world, "the create call's answer was lost, and no machine came of it", ghost=True)
+
+
+def _send(snap: Snapshot, machine: Machine, world: World) -> StepResult:
+    if not _mark_sent(snap, machine, world):
+        return StepResult(STARTING, "renting", look_again_at=world.clock.now())
+    world.point("rent.marked")
+    try:
+        seen = asking.rent(world, machine, snap.spec.image or "", boot_text(snap, machine, world))
+    except NoCapacity as error:
+        return _not_made(snap, world, str(error))
+    except Unavailable as error:
+        return _not_made(snap, world, f"{machine.provider} does not answer: {error}", waiting_for="provider")
+    except Refused as error:
+        return _not_made(snap, world, f"{machine.provider} refuses: {error}", waiting_for="provider")
+    except Uncertain as error:
+        return StepResult(STARTING, "renting", look_again_at=world.clock.now() + SECOND,
+                          events=(("answer_lost", {"text": str(error)}),))
+    world.point("rent.answered")
+    return seen_first(snap, machine, seen, world)
+
+
+def _mark_sent(snap: Snapshot, machine: Machine, world: World) -> bool:
+    """Commit that the create call may be on its way, before a byte of it is written."""
+    with world.database.write() as session:
+        ours = session.execute(update(Job).where(Job.id == snap.job.id, Job.lease_token == snap.job.lease_token)
+                               .values(lease_token=Job.lease_token))
+        if ours.rowcount != 1:
+            return False
+        marked = session.execute(update(Machine).where(Machine.id == machine.id, Machine.state == "intended")
+                                 .values(state="sent", sent_at=world.clock.now()))
+        return marked.rowcount == 1
+
+
+def boot_text(snap: Snapshot, machine: Machine, world: World) -> str:
+    """The boot fuse for markets that run a first command: short, lengthened once the machine is ours."""
+    if machine.stop_class != "boot":
+        return ""
+    now = world.clock.now()
+    grace = snap.grace(world.settings)
+    left = min(machine.fuse_at - now, snap.boot_limit(world.settings) + grace)
+    return boot_fuse_text(max(left, 0) / SECOND, grace / SECOND, world.providers[machine.provider].facts.destroy_text)
+
+
+def seen_first(snap: Snapshot, machine: Machine, seen: Sighting, world: World) -> StepResult:
+    """The machine exists: take it, or give it back at once when it is dearer than agreed."""
+    changes: dict[str, object] = {"provider_id": seen.id, "seen_at": world.clock.now(), "state": "alive",
+                                  "provider_word": seen.word}
+    if seen.started_at is not None:
+        changes["provider_start"] = seen.started_at
+    if seen.per_hour is not None and seen.per_hour != machine.price["per_hour"]:
+        changes["price"] = {**machine.price, "per_hour": seen.per_hour}
+        agreed = max(machine.price["per_hour"], machine.price["highest_per_hour"])
+        if seen.per_hour > agreed:
+            text = f"it costs ${usd(seen.per_hour)}/h, agreed was ${usd(agreed)}/h"
+            result = try_again(snap, world, "host", text, bad_host=True)
+            return StepResult(**{**result.__dict__, "machine": changes})
+    return StepResult(STARTING, "booting", machine=changes, look_again_at=world.clock.now(),
+                      events=(("rented", {"machine_id": seen.id, "provider": machine.provider}),))
+
+
+def _not_made(snap: Snapshot, world: World, reason: str, *, ghost: bool = False, waiting_for: str = "capacity") -> StepResult:
+    """No machine came of the create call: back to the queue, which is no failure of the job."""
+    machine = snap.machine
+    assert machine is not None
+    now = world.clock.now()
+    facts = world.providers[machine.provider].facts
+    until = machine.send_by + round(facts.ghost_window_s * SECOND) if ghost else now
+    world.board.drop(machine.provider)
+    changes = {"waiting_for": waiting_for, "waiting_reason": reason, "waiting_since": now}
+    return StepResult(QUEUED, None, job=changes, machine={"state": "absent", "ghost_until": until},
+                      attempt={"outcome": "no_capacity", "ended_at": now}, release=reason,
+                      bad_host=OFFER_AVOIDED if waiting_for == "capacity" else None,
+                      look_again_at=now + (0 if waiting_for == "capacity" else NO_CAPACITY_PAUSE),
+                      events=(("not_made", {"reason": reason}),))
