@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from jobs.errors import Usage
 from jobs.money import HOUR, MINUTE, SECOND, parse_usd, usd
+from jobs.units import duration_text, parse_duration, parse_size, size_text
 
 PREFIX: Final = "GPUPOOR_"
 CONFIG_FILE: Final = "config.toml"
@@ -55,26 +56,6 @@ class Settings:
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
 
-def parse_duration(text: str) -> int:
-    from jobs import units
-    return units.parse_duration(text)
-
-
-def parse_size(text: str) -> int:
-    from jobs import units
-    return units.parse_size(text)
-
-
-def format_duration(d: int) -> str:
-    from jobs import units
-    return units.format_duration(d)
-
-
-def format_size(d: int) -> str:
-    from jobs import units
-    return units.format_size(d)
-
-
 def _text(text: str) -> str:
     return text
 
@@ -82,7 +63,7 @@ def _text(text: str) -> str:
 def _positive_duration(text: str) -> int:
     duration = parse_duration(text)
     if duration <= 0:
-        raise ValueError(f"{text!r} is no time at all; write for example 90s, 10m or 1.5h")
+        raise ValueError(f"{text!r} is no time at all; write one like 90s, 10m or 1.5h")
     return duration
 
 
@@ -219,9 +200,9 @@ def show(settings: Settings, name: str) -> str:
     if value is None:
         return "none"
     if reader is _positive_duration:
-        return format_duration(value)
+        return duration_text(value)
     if reader is parse_size:
-        return format_size(value)
+        return size_text(value)
     return usd(value) if reader is _money_or_none else str(value)
 
 

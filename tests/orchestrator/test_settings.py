@@ -85,7 +85,8 @@ def test_a_wrong_variable_is_named(home: Path, name: str, text: str, right: str)
 
 
 @pytest.mark.parametrize(("line", "right"), [
-    ('max_gpu = 2', "did you mean max_gpus?"), ('grace = true', "neither text nor a number"), ('grace "1m"', "looks like"),
+    ("max_gpu = 2", "did you mean max_gpus?"),
+    ('grace = true', "neither text nor a number"), ('grace "1m"', "looks like"),
     ('home = "/x"', "GPUPOOR_HOME"), ("[money]\ndefault_budget = 1", "no such setting"), ('Grace = "1m"', "grace"),
     ("max_gpus = [1]", "neither text nor a number"), ('grace = "1 fortnight"', "90s"),
 ])
@@ -165,7 +166,7 @@ def test_secrets_are_not_shown(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "text"), [
-    ("grace", "2m"), ("max_wait", "1d"), ("log_cap", "100MB"), ("default_budget", "none"), ("max_gpus", "1"),
+    ("grace", "2m"), ("max_wait", "24h"), ("log_cap", "100MB"), ("default_budget", "none"), ("max_gpus", "1"),
     ("zone", "UTC"), ("secret_key", ""),
 ])
 def test_values_are_shown_as_they_are_written(home: Path, name: str, text: str) -> None:
