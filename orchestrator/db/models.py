@@ -4,7 +4,17 @@ A row that was read is a picture of one moment: nobody sets its attributes. Ever
 an UPDATE with its guard in the WHERE (a lease token, a state), so a late writer changes nothing.
 """
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, LargeBinary, PrimaryKeyConstraint, Text, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Text,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import JSON, Float
 
@@ -259,8 +269,8 @@ class Event(Table):
     """Something that happened, written in the transaction of the step that made it happen."""
 
     __tablename__ = "events"
-    id: Mapped[int] = mapped_column(BigInteger().with_variant(__import__("sqlalchemy").Integer(), "sqlite"),
-                                    primary_key=True, autoincrement=True)
+    id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer(), "sqlite"), primary_key=True,
+                                    autoincrement=True)
     at: Mapped[int]
     job: Mapped[str | None]
     machine: Mapped[str | None]
