@@ -90,6 +90,9 @@ def _nothing_fits(snap: Snapshot, world: World, ranking: Ranking) -> StepResult:
     nearest = [refusal for refusal in ranking.refused if refusal.code == "budget"]
     if nearest:
         least = min(nearest, key=lambda refusal: (refusal.offer.price.per_hour, refusal.offer.id))
+        held = any(machine.state != "gone" for machine in snap.machines)
+        if held:
+            return wait(snap, world, "budget", f"an earlier machine still holds its reservation; {least.text}")
         if snap.job.attempt_number:
             return end(snap, world, "budget", f"the rest of the budget pays no further try: {least.text}")
         return wait(snap, world, "capacity", f"{least.offer.gpu} at ${usd(least.offer.price.per_hour)}/h: {least.text}")
@@ -118,8 +121,7 @@ def _take(snap: Snapshot, world: World, best: Candidate) -> StepResult:
         "ssh_key_sealed": world.vault.seal(key.private.encode()), "ssh_public": key.public,
         "boot_nonce": world.ids.token(), "state": "intended",
     }
-    changes = {"attempt_number": number, "waiting_for": None, "waiting_reason": None, "waiting_since": None,
-               "waiting_on": None}
+    changes = {"attempt_number": number, "waiting_for": None, "waiting_reason": None, "waiting_on": None}
     return StepResult(STARTING, "renting", job=changes, new=NewMachine(row, best.reserve), look_again_at=now,
                       events=(("chose", {"provider": offer.provider, "gpu": offer.gpu, "reason": best.reason}),))
 

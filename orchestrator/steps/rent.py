@@ -91,7 +91,7 @@ def seen_first(snap: Snapshot, machine: Machine, seen: Sighting, world: World) -
             text = f"it costs ${usd(seen.per_hour)}/h, agreed was ${usd(agreed)}/h"
             result = try_again(snap, world, "host", text, bad_host=True)
             return StepResult(**{**result.__dict__, "machine": changes})
-    return StepResult(STARTING, "booting", machine=changes, look_again_at=world.clock.now(),
+    return StepResult(STARTING, "booting", job={"waiting_since": None}, machine=changes, look_again_at=world.clock.now(),
                       events=(("rented", {"machine_id": seen.id, "provider": machine.provider}),))
 
 
@@ -101,9 +101,9 @@ def _not_made(snap: Snapshot, world: World, reason: str, *, ghost: bool = False,
     assert machine is not None
     now = world.clock.now()
     facts = world.providers[machine.provider].facts
-    until = machine.send_by + round(facts.ghost_window_s * SECOND) if ghost else now
+    until = machine.send_by + round(facts.ghost_window_s * SECOND) if ghost else None
     world.board.drop(machine.provider)
-    changes = {"waiting_for": waiting_for, "waiting_reason": reason, "waiting_since": now}
+    changes = {"waiting_for": waiting_for, "waiting_reason": reason, "waiting_since": snap.job.waiting_since or now}
     return StepResult(QUEUED, None, job=changes, machine={"state": "absent", "ghost_until": until},
                       attempt={"outcome": "no_capacity", "ended_at": now}, release=reason,
                       bad_host=OFFER_AVOIDED if waiting_for == "capacity" else None,
