@@ -34,8 +34,9 @@ def cancel(world: World, job_id: str) -> Cancelled:
             update(Job)
             .where(Job.id == job_id, Job.state.in_(LIVE), Job.wish.is_(None))
             .values(wish="cancel", wish_at=now, due_at=now)
+            .returning(Job.id)
         )
-        if wished.rowcount:
+        if wished.first() is not None:
             session.add(Event(at=now, job=job_id, word="cancel_wished", data={}))
         row = session.execute(select(Job.handle, Job.state, Job.simulated).where(Job.id == job_id)).first()
         if row is None:

@@ -82,7 +82,7 @@ class Door(click.Group):
         except BrokenPipeError:
             raise _PipeClosedError from None
 
-    def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:
+    def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]  # always leaves
         """Run and leave the process with the exit code that the README promises."""
         extra |= {"standalone_mode": False, "prog_name": "gpupoor"}
         try:

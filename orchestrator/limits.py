@@ -1,0 +1,43 @@
+"""The limits of a job as they were understood at submit, each with where it came from."""
+
+from typing import Any
+
+from jobs.errors import Usage
+from jobs.spec import JobSpec
+from orchestrator.settings import Settings
+
+# name -> {"value": micro-dollars, microseconds or a count, or None; "from": file, flag, setting or default}
+Limits = dict[str, dict[str, Any]]
+
+_OF_THE_JOB = ("budget", "max_duration", "max_wait", "grace", "boot_limit")
+_OF_THE_INSTALLATION = ("max_gpus", "max_per_hour")
+NO_BUDGET = (
+    "no budget: write `budget: 5` into the job file, pass --budget 5, or set one for all jobs: "
+    "gpupoor config set default_budget 5"
+)
+
+
+def understood(spec: JobSpec, settings: Settings, flags: frozenset[str]) -> Limits:
+    """All limits. Raises Usage when nobody named a budget."""
+    limits: Limits = {}
+    for name in _OF_THE_JOB:
+        said = getattr(spec, name)
+        if said is not None:
+            limits[name] = {"value": said, "from": "flag" if name in flags else "file"}
+        else:
+            limits[name] = _from_settings(settings, "default_budget" if name == "budget" else name)
+    for name in _OF_THE_INSTALLATION:
+        limits[name] = _from_settings(settings, name)
+    if limits["budget"]["value"] is None:
+        raise Usage(NO_BUDGET)
+    return limits
+
+
+def job_budget(limits: Limits) -> int:
+    """Micro-dollars that the job may spend."""
+    return int(limits["budget"]["value"])
+
+
+def _from_settings(settings: Settings, name: str) -> dict[str, Any]:
+    origin = settings.origins.get(name, "default")
+    return {"value": getattr(settings, name, None), "from": "default" if origin == "default" else "setting"}
