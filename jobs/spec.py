@@ -3,6 +3,8 @@
 Durations: microseconds. Money: micro-dollars. Memory and disk: GB (1e9 bytes).
 """
 
+import hashlib
+import json
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -69,3 +71,9 @@ class JobSpec(_Frozen):
     retries: int = 0
     priority: int = 0
     estimate: Estimate | None = None
+
+
+def spec_hash(spec: JobSpec) -> str:
+    """SHA-256 (hexadecimal) of the spec in its one canonical JSON form; equal specs have equal hashes."""
+    text = json.dumps(spec.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -13,6 +13,7 @@ import yaml
 from yaml import events as ev
 
 MOST_BYTES = 1_000_000
+MOST_NODES = 20_000
 DEEPEST = 16
 
 _TEMPLATE = re.compile(r"\{\{|\{%")
@@ -131,6 +132,7 @@ class _Builder:
     def __init__(self, text: str, file: str, faults: list[Fault]) -> None:
         self.file = file
         self.faults = faults
+        self.nodes = 0
         self.lines = text.split("\n") if _TEMPLATE.search(text) else []
         self.events = self._events(text)
 
@@ -195,6 +197,11 @@ class _Builder:
         tag = getattr(event, "tag", None)
         if tag is not None and tag != "!":
             raise _RefusedError(place, f"the tag {tag} is not read; write the value without it")
+        self.nodes += 1
+        if self.nodes > MOST_NODES:
+            raise _RefusedError(
+                place, f"here begins value number {MOST_NODES + 1}; a job file has at most {MOST_NODES}"
+            )
         if depth > DEEPEST:
             raise _RefusedError(place, f"is nested deeper than {DEEPEST} levels; a job file needs at most 4")
         if isinstance(event, ev.ScalarEvent):
