@@ -7,7 +7,7 @@ than the wish (an `A100` of unknown board for a wish `A100-SXM`) is not taken fo
 
 import re
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 
 from jobs.gpu_table import TABLE, Gpu
 
@@ -19,6 +19,7 @@ _SIZES = tuple(sorted({gpu.vram_gb for gpu in TABLE}))
 _MAKER = re.compile(r"^(nvidia|amd|intel)?(geforce|tesla|instinct|radeon)?")
 
 
+@lru_cache(maxsize=4096)
 def models(name: str, vram_gb: float = 0) -> tuple[Gpu, ...]:
     """Every GPU that `name` covers, only those of that (stated) memory size if one is given; empty: unknown."""
     covered = _index().get(_normal(name), ())
@@ -51,6 +52,7 @@ def nearest(name: str, most: int = 3) -> list[str]:
     return list(dict.fromkeys(spellings[normal] for normal in close))[:most]
 
 
+@lru_cache(maxsize=4096)
 def matches(wish_model: str, offer_gpu: str, offer_vram_gb: float) -> bool:
     """Whether an offer of `offer_gpu` with so much stated memory per GPU is surely what `wish_model` covers."""
     offered = models(offer_gpu, offer_vram_gb)
