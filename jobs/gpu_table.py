@@ -1,7 +1,7 @@
 """The GPUs that we know, one line each; looked up through jobs/gpus.py.
 
-Memory is the nominal size per GPU in GB; bf16 is dense TFLOPS (None: the card has no bf16
-units); bandwidth is of its memory in GB/s. A card sold under one name in two sizes stands
+Memory is the nominal size per GPU in GB; speed is dense 16-bit TFLOPS of the tensor units
+(bf16, or fp16 where a card has no bf16); bandwidth is of its memory in GB/s. A card sold under one name in two sizes stands
 here twice, in a group of that name.
 """
 
@@ -13,7 +13,7 @@ class Gpu:
     """One GPU model.
 
     name: canonical. groups: wider names that cover it. vram_gb: nominal, per GPU.
-    compute_capability: CUDA's (None: not an NVIDIA GPU). bf16_tflops: dense. bandwidth_gb_s: memory.
+    compute_capability: CUDA's (None: not an NVIDIA GPU). tflops_16bit: dense. bandwidth_gb_s: memory.
     aliases: other spellings; case, spaces, `_`, `-` and a maker's prefix make no difference anyway.
     """
 
@@ -21,14 +21,19 @@ class Gpu:
     groups: tuple[str, ...]
     vram_gb: int
     compute_capability: float | None
-    bf16_tflops: float | None
+    tflops_16bit: float
     bandwidth_gb_s: int
     aliases: tuple[str, ...] = ()
+
+    @property
+    def has_bf16(self) -> bool:
+        """Whether it computes in bf16 (NVIDIA: since compute capability 8.0)."""
+        return self.compute_capability is None or self.compute_capability >= 8.0
 
 
 # fmt: off
 TABLE: tuple[Gpu, ...] = (
-    Gpu("RTX2080Ti", (), 11, 7.5, None, 616, ()),
+    Gpu("RTX2080Ti", (), 11, 7.5, 53.8, 616, ()),
     Gpu("RTX3060-12GB", ("RTX3060",), 12, 8.6, 25.5, 360, ()),
     Gpu("RTX3060-8GB", ("RTX3060",), 8, 8.6, 25.5, 240, ()),
     Gpu("RTX3060Ti", (), 8, 8.6, 32.4, 448, ()),
@@ -53,9 +58,9 @@ TABLE: tuple[Gpu, ...] = (
     Gpu("RTX5070Ti", (), 16, 12.0, 87.9, 896, ()),
     Gpu("RTX5080", (), 16, 12.0, 112.6, 960, ()),
     Gpu("RTX5090", (), 32, 12.0, 209.5, 1792, ()),
-    Gpu("TITANRTX", (), 24, 7.5, None, 672, ()),
-    Gpu("QuadroRTX6000", (), 24, 7.5, None, 672, ("Q_RTX_6000",)),
-    Gpu("QuadroRTX8000", (), 48, 7.5, None, 672, ("Q_RTX_8000",)),
+    Gpu("TITANRTX", (), 24, 7.5, 130.5, 672, ()),
+    Gpu("QuadroRTX6000", (), 24, 7.5, 130.5, 672, ("Q_RTX_6000",)),
+    Gpu("QuadroRTX8000", (), 48, 7.5, 130.5, 672, ("Q_RTX_8000",)),
     Gpu("A2000-12GB", ("A2000",), 12, 8.6, 31.9, 288, ("RTX A2000",)),
     Gpu("A2000-6GB", ("A2000",), 6, 8.6, 31.9, 288, ("RTX A2000",)),
     Gpu("A4000", (), 16, 8.6, 76.7, 448, ("RTX A4000",)),
@@ -74,13 +79,13 @@ TABLE: tuple[Gpu, ...] = (
         ("RTX PRO 6000 Blackwell Server Edition", "RTX_PRO_6000_S", "RTX PRO 6000 Blackwell")),
     Gpu("RTXPRO6000-MAXQ", ("RTXPRO6000",), 96, 12.0, 438, 1792,
         ("RTX PRO 6000 Blackwell Max-Q Workstation Edition", "RTX PRO 6000 Blackwell")),
-    Gpu("P100", (), 16, 6.0, None, 732, ("P100-PCIE-16GB",)),
-    Gpu("P40", (), 24, 6.1, None, 347, ()),
-    Gpu("V100-PCIE-16GB", ("V100", "V100-PCIE", "V100-16GB"), 16, 7.0, None, 897, ()),
-    Gpu("V100-SXM-16GB", ("V100", "V100-SXM", "V100-16GB"), 16, 7.0, None, 897, ("V100-SXM2-16GB", "V100-SXM2")),
-    Gpu("V100-SXM-32GB", ("V100", "V100-SXM", "V100-32GB"), 32, 7.0, None, 898,
+    Gpu("P100", (), 16, 6.0, 19.05, 732, ("P100-PCIE-16GB",)),
+    Gpu("P40", (), 24, 6.1, 0.18, 347, ()),
+    Gpu("V100-PCIE-16GB", ("V100", "V100-PCIE", "V100-16GB"), 16, 7.0, 112, 897, ()),
+    Gpu("V100-SXM-16GB", ("V100", "V100-SXM", "V100-16GB"), 16, 7.0, 125, 897, ("V100-SXM2-16GB", "V100-SXM2")),
+    Gpu("V100-SXM-32GB", ("V100", "V100-SXM", "V100-32GB"), 32, 7.0, 125, 898,
         ("V100-SXM2-32GB", "V100-SXM2", "V100-SXM3-32GB")),
-    Gpu("T4", (), 16, 7.5, None, 320, ()),
+    Gpu("T4", (), 16, 7.5, 65, 320, ()),
     Gpu("L4", (), 24, 8.9, 121, 300, ()),
     Gpu("A2", (), 16, 8.6, 18, 200, ()),
     Gpu("A10", (), 24, 8.6, 125, 600, ()),

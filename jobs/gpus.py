@@ -39,7 +39,7 @@ def canonical(name: str) -> str | None:
 def find(name: str, vram_gb: float = 0) -> Gpu | None:
     """One GPU for a name and, if given, its stated memory: of several the smallest, then slowest; None: unknown."""
     covered = models(name, vram_gb)
-    return min(covered, key=lambda gpu: (gpu.vram_gb, gpu.bf16_tflops or 0, gpu.bandwidth_gb_s), default=None)
+    return min(covered, key=lambda gpu: (gpu.vram_gb, gpu.tflops_16bit, gpu.bandwidth_gb_s), default=None)
 
 
 def nearest(name: str, most: int = 3) -> list[str]:
@@ -59,6 +59,7 @@ def matches(wish_model: str, offer_gpu: str, offer_vram_gb: float) -> bool:
     return bool(offered) and set(offered) <= set(models(wish_model))
 
 
+@lru_cache(maxsize=4096)
 def nominal_gb(stated_gb: float) -> float:
     """The size that a GPU of `stated_gb` is sold with (TOLERANCE), or `stated_gb` itself if none is near."""
     size = min(_SIZES, key=lambda size: (abs(size - stated_gb), size))
