@@ -15,7 +15,7 @@ from jobs.money import MINUTE, usd
 from orchestrator.caps import cap_in_force, month_of
 from orchestrator.db.models import Alarm, Attempt, Balance, Machine, Trust, Turn
 from orchestrator.views.instants import elapsed_text
-from orchestrator.views.money import hourly
+from orchestrator.views.jobs import price_per_hour
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -31,6 +31,7 @@ class _Found(NamedTuple):
     """machine: id of the row or of the provider, or empty; about: what else the alarm is about."""
 
     code: str
+    simulated: bool
     text: str
     machine: str = ""
     per_hour: int | None = None
@@ -38,9 +39,10 @@ class _Found(NamedTuple):
 
 
 def alarms(world: World, simulated: bool | None = None) -> list[dict[str, Any]]:
-    """All alarms, the dearest first: [code, text, machine_id, per_hour]. simulated None: of both worlds.
+    """All alarms, the dearest first: [code, text, machine_id, per_hour, simulated].
 
-    machine_id is the provider's id where it is known. The same code for the same machine is told once.
+    simulated None: of both worlds. machine_id is the provider's id where it is known. The same code for
+    the same machine is told once.
     """
     with world.database.read() as session:
         machines = session.scalars(_of(select(Machine), Machine, simulated).where(Machine.state.in_(COSTING))).all()
@@ -50,7 +52,8 @@ def alarms(world: World, simulated: bool | None = None) -> list[dict[str, Any]]:
             for alarm in _computed(session, world, machines, simulated)
         }
         written = session.scalars(_of(select(Alarm), Alarm, simulated).order_by(Alarm.code, Alarm.machine))
-        found |= {(row.code, row.machine): _Found(row.code, row.text, row.machine, row.per_hour) for row in written}
+        for row in written:
+            found[(row.code, row.machine)] = _Found(row.code, row.simulated, row.text, row.machine, row.per_hour)
     order = sorted(found.values(), key=lambda alarm: (-(alarm.per_hour or 0), alarm.code, alarm.machine))
     return [
         {
@@ -58,6 +61,7 @@ def alarms(world: World, simulated: bool | None = None) -> list[dict[str, Any]]:
             "text": alarm.text,
             "machine_id": ids.get(alarm.machine, alarm.machine) or None,
             "per_hour": None if alarm.per_hour is None else usd(alarm.per_hour),
+            "simulated": alarm.simulated,
         }
         for alarm in order
     ]
@@ -88,8 +92,9 @@ def _unguarded(session: Session, world: World, machines: Sequence[Machine]) -> I
     if not machines or (at is not None and now - at <= STILL_PERIODS * world.settings.guard_every):
         return
     since = "no guard ever looked" if at is None else f"the guard has stood still for {elapsed_text(now - at)}"
-    total = sum(hourly(machine) for machine in machines)
-    yield _Found("guard_still", f"{since} and {len(machines)} machine(s) live; gpupoor up -d", "", total)
+    total = sum(price_per_hour(machine) for machine in machines)
+    play = all(machine.simulated for machine in machines)
+    yield _Found("guard_still", play, f"{since} and {len(machines)} machine(s) live; gpupoor up -d", per_hour=total)
     for machine in machines:
         yield _lives(machine, f"{since}; gpupoor up -d, or gpupoor reap")
 
@@ -103,7 +108,7 @@ def _overdue(world: World, machines: Sequence[Machine]) -> Iterator[_Found]:
 
 def _lives(machine: Machine, why: str) -> _Found:
     name = f"{machine.provider} {machine.provider_id or machine.label}"
-    return _Found("machine_lives", f"{name} lives: {why}", machine.id, hourly(machine))
+    return _Found("machine_lives", machine.simulated, f"{name} lives: {why}", machine.id, price_per_hour(machine))
 
 
 def _without_key(world: World, machines: Sequence[Machine]) -> Iterator[_Found]:
@@ -111,7 +116,7 @@ def _without_key(world: World, machines: Sequence[Machine]) -> Iterator[_Found]:
         if machine.provider not in world.providers:
             name = f"{machine.provider} {machine.provider_id or machine.label}"
             text = f"{name} lives and there is no key for its provider; gpupoor doctor"
-            yield _Found("key_missing", text, machine.id, hourly(machine))
+            yield _Found("key_missing", machine.simulated, text, machine.id, price_per_hour(machine))
 
 
 def _silent_hosts(session: Session, world: World, machines: Sequence[Machine]) -> Iterator[_Found]:
@@ -122,7 +127,7 @@ def _silent_hosts(session: Session, world: World, machines: Sequence[Machine]) -
         quiet = world.clock.now() - (attempt.silent_since or 0)
         if machine is not None and quiet > SILENT:
             text = f"{machine.provider} {machine.provider_id} has said nothing for {elapsed_text(quiet)}"
-            yield _Found("host_silent", text, machine.id, hourly(machine))
+            yield _Found("host_silent", machine.simulated, text, machine.id, price_per_hour(machine))
 
 
 def _over_cap(session: Session, world: World, simulated: bool | None) -> Iterator[_Found]:
@@ -134,14 +139,14 @@ def _over_cap(session: Session, world: World, simulated: bool | None) -> Iterato
         if cap is not None and row.settled + row.held > cap:
             over = usd(row.settled + row.held - cap)
             where = f"{row.scope} {row.name}".strip()
-            world_name = "SIMULATED " if row.simulated else ""
-            text = f"{world_name}cap of {where} {row.month}: ${over} over; no new machine is rented under it"
-            yield _Found("cap_overrun", text, about=f"{row.simulated}/{row.scope}/{row.name}/{row.month}")
+            text = f"cap of {where} {row.month}: ${over} over; no new machine is rented under it"
+            yield _Found("cap_overrun", row.simulated, text, about=f"{row.simulated} {where} {row.month}")
 
 
 def _untrusted(session: Session, world: World, simulated: bool | None) -> Iterator[_Found]:
     for row in session.scalars(select(Trust).where(Trust.why.is_not(None)).order_by(Trust.provider, Trust.region)):
         provider = world.providers.get(row.provider)
-        if provider is None or simulated in (None, provider.facts.simulated):
+        play = provider is not None and provider.facts.simulated
+        if simulated in (None, play):
             place = f"{row.provider} {row.region}".strip()
-            yield _Found("list_untrusted", f"the list of {place} is not believed: {row.why}", about=place)
+            yield _Found("list_untrusted", play, f"the list of {place} is not believed: {row.why}", about=place)

@@ -10,9 +10,10 @@ from sqlalchemy import or_, select
 
 from jobs.label import parse_label
 from jobs.money import usd
+from orchestrator.asking import list_region
 from orchestrator.db.models import Job, Machine
 from orchestrator.views.instants import rfc3339
-from orchestrator.views.money import hourly
+from orchestrator.views.jobs import price_per_hour
 from providers.base import ProviderError, Sighting
 
 if TYPE_CHECKING:
@@ -64,8 +65,7 @@ def _look(world: World, simulated: bool) -> tuple[list[Sighting], dict[str, str]
     for name, provider in sorted(world.providers.items()):
         for region in provider.facts.regions if provider.facts.simulated == simulated else ():
             try:
-                world.limiter.wait(name, "list")
-                listing = provider.list_machines(region)
+                listing = list_region(world, name, region)
             except ProviderError as error:
                 silent[name] = str(error)
                 continue
@@ -92,7 +92,7 @@ def _row(machine: Machine, handle: str, sighting: Sighting | None, silent: bool)
         state = machine.state
     else:
         state = "unknown" if silent else "not listed"
-    price = hourly(machine) if sighting is None or sighting.per_hour is None else sighting.per_hour
+    price = price_per_hour(machine) if sighting is None or sighting.per_hour is None else sighting.per_hour
     return {
         "id": machine.provider_id or (sighting.id if sighting else machine.id),
         "provider": machine.provider,

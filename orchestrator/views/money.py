@@ -18,6 +18,7 @@ from orchestrator.caps import OVERALL, caps_in_force, end_of, split_by_month, st
 from orchestrator.db.models import Balance, Entry, Job, Machine, Reservation
 from orchestrator.ledger import spread, used_so_far
 from orchestrator.views.instants import rfc3339
+from orchestrator.views.jobs import price_per_hour
 from providers.base import Provider, ProviderError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _open_machines(session: Session, world: World, simulated: bool, month: str) 
     )
     for machine, user, project in rows:
         used = dict(_by_month(world, machine, used_so_far(machine, now), now)).get(month, 0)
-        burning = hourly(machine) if machine.state in _LIVE else 0
+        burning = price_per_hour(machine) if machine.state in _LIVE else 0
         for scope in ((OVERALL, ""), ("user", user), ("project", project or "")):
             found[scope] = _Open(found[scope].running + used, found[scope].burning + burning)
     return found
@@ -113,12 +114,6 @@ def _by_month(world: World, machine: Machine, used: int, now: int) -> Iterable[t
     end = max(machine.provider_end or machine.gone_at or now, start + 1)
     slices = split_by_month(start, end, world.settings.zone)
     return zip((month for month, _, _ in slices), spread(used, slices), strict=True)
-
-
-def hourly(machine: Machine) -> int:
-    """Micro-dollars per hour of a machine as agreed, disk included."""
-    price = machine.price
-    return int(price.get("per_hour", 0)) + machine.disk_gb * int(price.get("disk_per_gb_hour", 0))
 
 
 def spend(world: World, simulated: bool, month: str, by: str) -> dict[str, Any]:
@@ -157,15 +152,17 @@ def receipts(world: World, simulated: bool, month: str) -> list[dict[str, Any]]:
     found = []
     for machine_id, booked in lines.items():
         machine = machines.get(machine_id)
-        found.append({
-            "provider": booked[0].provider,
-            "machine_id": (machine.provider_id if machine else None) or machine_id,
-            "start": rfc3339(min((e.from_at for e in booked if e.from_at is not None), default=None)),
-            "end": rfc3339(max((e.to_at for e in booked if e.to_at is not None), default=None)),
-            "amount": usd(sum(e.micro for e in booked)),
-            "project": booked[0].project or "",
-            "user": booked[0].user,
-        })
+        found.append(
+            {
+                "provider": booked[0].provider,
+                "machine_id": (machine.provider_id if machine else None) or machine_id,
+                "start": rfc3339(min((e.from_at for e in booked if e.from_at is not None), default=None)),
+                "end": rfc3339(max((e.to_at for e in booked if e.to_at is not None), default=None)),
+                "amount": usd(sum(e.micro for e in booked)),
+                "project": booked[0].project or "",
+                "user": booked[0].user,
+            }
+        )
     return sorted(found, key=lambda line: (line["start"] or "", line["machine_id"]))
 
 

@@ -14,8 +14,17 @@ from jobs.money import HOUR, SECOND, cost
 from orchestrator import caps
 from orchestrator.db.models import Table
 
-ZONES = ["UTC", "Europe/Berlin", "Asia/Tokyo", "America/Los_Angeles", "America/St_Johns", "America/Asuncion",
-         "America/Havana", "Pacific/Apia", "Asia/Kathmandu"]
+ZONES = [
+    "UTC",
+    "Europe/Berlin",
+    "Asia/Tokyo",
+    "America/Los_Angeles",
+    "America/St_Johns",
+    "America/Asuncion",
+    "America/Havana",
+    "Pacific/Apia",
+    "Asia/Kathmandu",
+]
 instants = st.integers(min_value=946_684_800 * SECOND, max_value=2_200_000_000 * SECOND)
 
 
@@ -56,10 +65,14 @@ def test_month_holds_its_instants(instant: int, zone: str) -> None:
     assert caps.month_of(caps.month_starts(instant, zone) - 1, zone) < month
 
 
-@pytest.mark.parametrize(("zone", "midnight"), [
-    ("UTC", "2026-02-01T00:00:00"), ("Asia/Tokyo", "2026-01-31T15:00:00"),
-    ("America/Los_Angeles", "2026-02-01T08:00:00"),
-])
+@pytest.mark.parametrize(
+    ("zone", "midnight"),
+    [
+        ("UTC", "2026-02-01T00:00:00"),
+        ("Asia/Tokyo", "2026-01-31T15:00:00"),
+        ("America/Los_Angeles", "2026-02-01T08:00:00"),
+    ],
+)
 def test_midnight_is_that_of_the_zone(zone: str, midnight: str) -> None:
     """The month changes at midnight of the zone, exact to the microsecond, whatever zone the machine is in."""
     assert caps.month_of(at(midnight) - 1, zone) == "2026-01"
@@ -85,7 +98,9 @@ def test_use_falls_into_the_month_in_which_it_was_used() -> None:
     """A job over the turn of the year is cut there, to the second."""
     start, end = at("2026-12-31T22:00:00"), at("2027-01-01T03:00:00")
     assert caps.split_by_month(start, end, "UTC") == [
-        ("2026-12", start, start + 2 * HOUR), ("2027-01", start + 2 * HOUR, end)]
+        ("2026-12", start, start + 2 * HOUR),
+        ("2027-01", start + 2 * HOUR, end),
+    ]
 
 
 def test_no_time_has_no_pieces() -> None:
@@ -116,7 +131,10 @@ def test_a_cap_can_be_changed_and_cleared(session: Session) -> None:
         caps.set_cap(session, False, "user", "ann", "2026-03", amount)
     caps.set_cap(session, False, "user", "ann", "2026-05", None)
     assert [caps.cap_in_force(session, False, "user", "ann", m) for m in ("2026-03", "2026-05", "2026-09")] == [
-        20, None, None]
+        20,
+        None,
+        None,
+    ]
 
 
 def test_all_caps_in_force(session: Session) -> None:

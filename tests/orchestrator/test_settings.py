@@ -48,7 +48,8 @@ def test_units_of_the_file(home: Path) -> None:
     """Durations, sizes and money are written in the words of job files."""
     (home / "config.toml").write_text(
         'boot_limit = "90s"\nmax_wait = "2d"\nlog_cap = "5MB"\ndefault_budget = "5.00"\nmax_per_hour = 2.5\n'
-        'max_gpus = 4\ncurrency = "eur"\nzone = "Europe/Berlin"\n')
+        'max_gpus = 4\ncurrency = "eur"\nzone = "Europe/Berlin"\n'
+    )
     found = load(home)
     assert (found.boot_limit, found.max_wait, found.log_cap) == (90 * SECOND, 48 * HOUR, 5_000_000)
     assert (found.default_budget, found.max_per_hour, found.max_gpus) == (5_000_000, 2_500_000, 4)
@@ -67,15 +68,29 @@ def test_the_environment_wins(home: Path) -> None:
     found = load(home, GPUPOOR_GRACE="5m")
     assert (found.grace, found.hold, found.lease) == (5 * MINUTE, HOUR, MINUTE)
     assert [found.origins[name] for name in ("grace", "hold", "lease", "home")] == [
-        "environment", "setting", "default", "environment"]
+        "environment",
+        "setting",
+        "default",
+        "environment",
+    ]
 
 
-@pytest.mark.parametrize(("name", "text", "right"), [
-    ("GRACE", "soon", "90s"), ("GRACE", "0s", "90s"), ("LOG_CAP", "much", "MB"), ("DEFAULT_BUDGET", "five", "2.50"),
-    ("DEFAULT_BUDGET", "-1", "5.00"), ("MAX_GPUS", "1.5", "4"), ("ZONE", "Berlin", "Europe/Berlin"),
-    ("ZONE", "../etc/passwd", "UTC"), ("MOCK_URL", "localhost:8899", "http://"), ("CLOUD_SSHD", "dropbear", "openssh"),
-    ("CURRENCY", "dollars", "USD"),
-])
+@pytest.mark.parametrize(
+    ("name", "text", "right"),
+    [
+        ("GRACE", "soon", "90s"),
+        ("GRACE", "0s", "90s"),
+        ("LOG_CAP", "much", "MB"),
+        ("DEFAULT_BUDGET", "five", "2.50"),
+        ("DEFAULT_BUDGET", "-1", "5.00"),
+        ("MAX_GPUS", "1.5", "4"),
+        ("ZONE", "Berlin", "Europe/Berlin"),
+        ("ZONE", "../etc/passwd", "UTC"),
+        ("MOCK_URL", "localhost:8899", "http://"),
+        ("CLOUD_SSHD", "dropbear", "openssh"),
+        ("CURRENCY", "dollars", "USD"),
+    ],
+)
 def test_a_wrong_variable_is_named(home: Path, name: str, text: str, right: str) -> None:
     """The error names the variable, shows the value and says what would be right."""
     with pytest.raises(Usage) as caught:
@@ -84,12 +99,19 @@ def test_a_wrong_variable_is_named(home: Path, name: str, text: str, right: str)
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize(("line", "right"), [
-    ("max_gpu = 2", "did you mean max_gpus?"),
-    ('grace = true', "neither text nor a number"), ('grace "1m"', "looks like"),
-    ('home = "/x"', "GPUPOOR_HOME"), ("[money]\ndefault_budget = 1", "no such setting"), ('Grace = "1m"', "grace"),
-    ("max_gpus = [1]", "neither text nor a number"), ('grace = "1 fortnight"', "90s"),
-])
+@pytest.mark.parametrize(
+    ("line", "right"),
+    [
+        ("max_gpu = 2", "did you mean max_gpus?"),
+        ("grace = true", "neither text nor a number"),
+        ('grace "1m"', "looks like"),
+        ('home = "/x"', "GPUPOOR_HOME"),
+        ("[money]\ndefault_budget = 1", "no such setting"),
+        ('Grace = "1m"', "grace"),
+        ("max_gpus = [1]", "neither text nor a number"),
+        ('grace = "1 fortnight"', "90s"),
+    ],
+)
 def test_a_wrong_line_is_named(home: Path, line: str, right: str) -> None:
     """The error names the file and says what would be right."""
     (home / "config.toml").write_text(line + "\n")
@@ -112,7 +134,8 @@ def test_setting_a_value_keeps_all_other_lines(home: Path) -> None:
     settings.set_value(home, "max-gpus", "4")
     settings.set_value(home, "GPUPOOR_ZONE", "Asia/Tokyo")
     assert (home / "config.toml").read_text() == (
-        '# mine\ngrace = "3m"\n\nhold="1h"\nmax_gpus = "4"\nzone = "Asia/Tokyo"\n')
+        '# mine\ngrace = "3m"\n\nhold="1h"\nmax_gpus = "4"\nzone = "Asia/Tokyo"\n'
+    )
     assert stat.S_IMODE((home / "config.toml").stat().st_mode) == 0o600
     assert load(home).max_gpus == 4
     assert [path.name for path in home.iterdir()] == ["config.toml"]
@@ -155,7 +178,8 @@ def test_a_linked_file_stays_linked(home: Path, tmp_path: Path) -> None:
 def test_a_mistyped_variable_is_found() -> None:
     """A variable one letter off is reported, other programs' variables are not."""
     assert settings.unknown_variables({"GPUPOOR_MAX_GPU": "2", "GPUPOOR_GRACE": "1m", "GPUPOOR_GCP_ENDPOINT": "x"}) == [
-        "GPUPOOR_MAX_GPU: did you mean GPUPOOR_MAX_GPUS?"]
+        "GPUPOOR_MAX_GPU: did you mean GPUPOOR_MAX_GPUS?"
+    ]
 
 
 def test_secrets_are_not_shown(home: Path) -> None:
@@ -165,10 +189,18 @@ def test_secrets_are_not_shown(home: Path) -> None:
     assert settings.show(found, "secret_key") == settings.show(found, "database_url") == "(set)"
 
 
-@pytest.mark.parametrize(("name", "text"), [
-    ("grace", "2m"), ("max_wait", "24h"), ("log_cap", "100MB"), ("default_budget", "none"), ("max_gpus", "1"),
-    ("zone", "UTC"), ("secret_key", ""),
-])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("grace", "2m"),
+        ("max_wait", "24h"),
+        ("log_cap", "100MB"),
+        ("default_budget", "none"),
+        ("max_gpus", "1"),
+        ("zone", "UTC"),
+        ("secret_key", ""),
+    ],
+)
 def test_values_are_shown_as_they_are_written(home: Path, name: str, text: str) -> None:
     """`show` uses the words that config.toml takes."""
     assert settings.show(load(home), name) == text
