@@ -49,6 +49,14 @@ def release(world: World, machine: Machine) -> None:
 def rent(world: World, machine: Machine, image: str, boot_text: str) -> Sighting:
     """Send the create call that the row describes. Raises ProviderError."""
     world.limiter.wait(machine.provider, "rent")
-    order = Order(offer=offer_of(machine), label=machine.label, token=machine.token, stop_at=machine.stop_at,
-                  public_key=machine.ssh_public, disk_gb=machine.disk_gb, image=image, boot_text=boot_text)
+    order = Order(
+        offer=offer_of(machine),
+        label=machine.label,
+        token=machine.token,
+        stop_at=machine.stop_at,
+        public_key=machine.ssh_public,
+        disk_gb=machine.disk_gb,
+        image=image,
+        boot_text=boot_text,
+    )
     return provider_of(world, machine.provider).rent(order, machine.send_by)

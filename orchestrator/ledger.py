@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from jobs.errors import GpupoorError
 from jobs.money import SECOND, cost, usd
 from orchestrator.caps import cap_in_force, split_by_month
+from orchestrator.db.change import change
 from orchestrator.db.models import Balance, Entry, Job, Machine, Reservation
 from orchestrator.settings import Settings
 from providers.base import PriceParts
@@ -23,7 +25,7 @@ MONTHLY = ("user", "project", "overall")
 GB = 1_000_000_000
 
 
-class CapReached(GpupoorError):
+class CapReached(GpupoorError):  # noqa: N818 - a state of the book, not a fault
     """A cap has no room for this reservation; nothing was changed. waiting_for: the word for status."""
 
     exit_code = 3
@@ -73,7 +75,9 @@ def spread(total: int, slices: Sequence[tuple[str, int, int]]) -> list[int]:
     return parts
 
 
-def holds(session: Session, settings: Settings, job: Job, machine: Mapping[str, Any], total: int, now: int) -> list[Hold]:
+def holds(
+    session: Session, settings: Settings, job: Job, machine: Mapping[str, Any], total: int, now: int
+) -> list[Hold]:
     """The counters that a reservation of `total` for `machine` raises, in the fixed order of locking."""
     wanted = [Hold("job", job.id, "", total, job.budget)]
     slices = split_by_month(now, machine["stop_at"], settings.zone)
@@ -114,8 +118,7 @@ def _raise_counter(session: Session, simulated: bool, hold: Hold) -> None:
     guarded = list(where)
     if hold.limit is not None:
         guarded.append(Balance.settled + Balance.held + hold.micro <= hold.limit)
-    raised = session.execute(update(Balance).where(*guarded).values(held=Balance.held + hold.micro))
-    if raised.rowcount != 1:
+    if change(session, update(Balance).where(*guarded).values(held=Balance.held + hold.micro)) != 1:
         taken = session.execute(select(Balance.settled + Balance.held).where(*where)).scalar_one()
         free = max((hold.limit or 0) - taken, 0)
         raise CapReached(hold.scope, hold.name, hold.month, hold.micro, free)
@@ -123,12 +126,13 @@ def _raise_counter(session: Session, simulated: bool, hold: Hold) -> None:
 
 def _make_balance(session: Session, simulated: bool, scope: str, name: str, month: str) -> None:
     """The counter row, made if it is not there; two who make it at once are both served."""
-    from sqlalchemy.dialects import postgresql, sqlite
-
     dialect = session.get_bind().dialect.name
     insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
-    session.execute(insert(Balance).values(simulated=simulated, scope=scope, name=name, month=month, settled=0, held=0)
-                    .on_conflict_do_nothing())
+    session.execute(
+        insert(Balance)
+        .values(simulated=simulated, scope=scope, name=name, month=month, settled=0, held=0)
+        .on_conflict_do_nothing()
+    )
 
 
 @dataclass(frozen=True)
@@ -166,48 +170,85 @@ def settle(session: Session, settings: Settings, job: Job, machine: Machine, usa
 
     A second call finds the reservation settled and does nothing. Returns micro-dollars booked.
     """
-    claimed = session.execute(update(Reservation).where(Reservation.machine == machine.id, Reservation.settled_at.is_(None))
-                              .values(settled_at=now))
-    if claimed.rowcount != 1:
-        return 0
+    open_one = update(Reservation).where(Reservation.machine == machine.id, Reservation.settled_at.is_(None))
+    if change(session, open_one.values(settled_at=now)) != 1:
+        return _book_late(session, settings, job, machine, usage, now)
     reservation = session.execute(select(Reservation).where(Reservation.machine == machine.id)).scalar_one()
-    for part in reservation.parts:
-        session.execute(update(Balance).where(*_where(job.simulated, part["scope"], part["name"], part["month"]))
-                        .values(held=Balance.held - part["micro"]))
-    facts = {column: getattr(machine, column) for column in ("id", "attempt", "provider", "gpu", "gpu_count")}
-    booked = 0
-    if usage is not None:
-        slices = split_by_month(usage.start, max(usage.end, usage.start + 1), settings.zone)
-        for part, total in charges(PriceParts(**machine.price), machine.disk_gb, usage).items():
-            for (month, start, end), micro in zip(slices, spread(total, slices), strict=True):
-                if micro:
-                    _book(session, job, facts, (part, month, micro), now, (start, min(end, usage.end)), usage.bound)
-            booked += total
-    left = reservation.total - booked
-    kind = "give_back" if left >= 0 else "overrun"
-    session.add(_entry(job, facts, kind, "all", "", abs(left), now, (None, None), False))
+    for held in reservation.parts:
+        where = _where(job.simulated, held["scope"], held["name"], held["month"])
+        session.execute(update(Balance).where(*where).values(held=Balance.held - held["micro"]))
+    booked = 0 if usage is None else _book(session, settings, job, machine, usage, "settle", now)
+    if booked < reservation.total:
+        left = reservation.total - booked
+        session.add(_entry(job, _facts(machine), "give_back", "all", "", left, now, (None, None), False))
     return booked
 
 
-def _book(session: Session, job: Job, machine: Mapping[str, Any], what: tuple[str, str, int], now: int,
-          span: tuple[int, int], bound: bool) -> None:
-    part, month, micro = what
-    session.add(_entry(job, machine, "settle", part, month, micro, now, span, bound))
-    scopes = [("job", job.id, ""), ("user", job.user, month), ("project", job.project, month), ("overall", "", month)]
+def _book_late(session: Session, settings: Settings, job: Job, machine: Machine, usage: Usage | None, now: int) -> int:
+    """A machine that appeared after its row was closed: what it cost is an overrun, booked once."""
+    booked = select(Entry.key).where(Entry.machine == machine.id, Entry.kind.in_(("settle", "overrun")))
+    if usage is None or session.execute(booked.limit(1)).first() is not None:
+        return 0
+    return _book(session, settings, job, machine, usage, "overrun", now)
+
+
+def _facts(machine: Machine) -> dict[str, Any]:
+    return {column: getattr(machine, column) for column in ("id", "attempt", "provider", "gpu")}
+
+
+def _book(session: Session, settings: Settings, job: Job, machine: Machine, usage: Usage, kind: str, now: int) -> int:
+    """Entries part by part and month by month, and the counters with them; micro-dollars booked."""
+    slices = split_by_month(usage.start, max(usage.end, usage.start + 1), settings.zone)
+    booked = 0
+    for part, total in charges(PriceParts(**machine.price), machine.disk_gb, usage).items():
+        for (month, start, end), micro in zip(slices, spread(total, slices), strict=True):
+            if micro:
+                span = (start, min(end, usage.end))
+                session.add(_entry(job, _facts(machine), kind, part, month, micro, now, span, usage.bound))
+                _raise_settled(session, job, month, micro)
+        booked += total
+    return booked
+
+
+def _raise_settled(session: Session, job: Job, month: str, micro: int) -> None:
+    scopes = (("job", job.id, ""), ("user", job.user, month), ("project", job.project, month), ("overall", "", month))
     for scope, name, when in scopes:
-        if name is None:
-            continue
-        _make_balance(session, job.simulated, scope, name, when)
-        session.execute(update(Balance).where(*_where(job.simulated, scope, name, when))
-                        .values(settled=Balance.settled + micro))
+        if name is not None:
+            _make_balance(session, job.simulated, scope, name, when)
+            where = _where(job.simulated, scope, name, when)
+            session.execute(update(Balance).where(*where).values(settled=Balance.settled + micro))
 
 
-def _entry(job: Job, machine: Mapping[str, Any], kind: str, part: str, month: str, micro: int, now: int,
-           span: tuple[int | None, int | None], bound: bool) -> Entry:
-    return Entry(key=f"{kind}:{machine['id']}:{part}:{month}", at=now, kind=kind, simulated=job.simulated, job=job.id,
-                 machine=machine["id"], attempt=machine["attempt"], user=job.user, project=job.project,
-                 provider=machine["provider"], gpu=machine["gpu"], part=part, month=month, from_at=span[0],
-                 to_at=span[1], micro=micro, bound=bound)
+def _entry(
+    job: Job,
+    machine: Mapping[str, Any],
+    kind: str,
+    part: str,
+    month: str,
+    micro: int,
+    now: int,
+    span: tuple[int | None, int | None],
+    bound: bool,
+) -> Entry:
+    return Entry(
+        key=f"{kind}:{machine['id']}:{part}:{month}",
+        at=now,
+        kind=kind,
+        simulated=job.simulated,
+        job=job.id,
+        machine=machine["id"],
+        attempt=machine["attempt"],
+        user=job.user,
+        project=job.project,
+        provider=machine["provider"],
+        gpu=machine["gpu"],
+        part=part,
+        month=month,
+        from_at=span[0],
+        to_at=span[1],
+        micro=micro,
+        bound=bound,
+    )
 
 
 def job_left(session: Session, job: Job) -> int:

@@ -133,8 +133,14 @@ def _fitting_wish(spec: JobSpec, offer: Offer) -> tuple[GpuWish | None, str | No
         return None, None
     reasons = []
     for wish in wanted.gpu:
-        refusal = gpu_refusal(wish, gpu=offer.gpu, count=offer.gpu_count, vram_gb=offer.vram_gb,
-                              compute_capability=offer.compute_capability, cuda=offer.cuda)
+        refusal = gpu_refusal(
+            wish,
+            gpu=offer.gpu,
+            count=offer.gpu_count,
+            vram_gb=offer.vram_gb,
+            compute_capability=offer.compute_capability,
+            cuda=offer.cuda,
+        )
         if refusal is None:
             return wish, None
         reasons.append(refusal)
@@ -174,7 +180,9 @@ def judge(spec: JobSpec, offer: Offer, terms: Terms) -> Candidate | Refusal:
         return Refusal(offer, "budget", f"the shortest run needs ${usd(needed)}, ${usd(terms.budget_left)} is left")
     hours = _work(spec, offer, terms)
     total = charge(offer.price, spec.resources.disk_gb, boot + hours)
-    reserve = charge(offer.price, spec.resources.disk_gb, lifetime, max(offer.price.per_hour, offer.price.highest_per_hour))
+    reserve = charge(
+        offer.price, spec.resources.disk_gb, lifetime, max(offer.price.per_hour, offer.price.highest_per_hour)
+    )
     if reserve > terms.budget_left:
         return Refusal(offer, "budget", f"its smallest bill is ${usd(reserve)}, ${usd(terms.budget_left)} is left")
     return Candidate(offer, wish, total, lifetime, reserve, _reason(offer, spec, total))

@@ -21,7 +21,7 @@ class StepResult:
     """Where a job goes next.
 
     job, machine, attempt: columns to change. new: a machine to reserve money for. release: why the
-    current machine is unwanted from now on. bad_host: why its host should be avoided.
+    current machine is unwanted from now on. bad_host: why its host should be avoided (bad_weight: how much).
     look_again_at: instant of the next look, None: when somebody rings.
     """
 
@@ -33,6 +33,7 @@ class StepResult:
     new: NewMachine | None = None
     release: str | None = None
     bad_host: str | None = None
+    bad_weight: float = 1.0
     events: tuple[Happened, ...] = ()
     look_again_at: int | None = None
 

@@ -28,8 +28,13 @@ def boot(snap: Snapshot, world: World) -> StepResult:
         return try_again(snap, world, "host", machine.why_released or "its machine was given back", bad_host=True)
     if now >= min(machine.boot_by or machine.fuse_at, machine.soft_stop_at):
         limit = snap.boot_limit(world.settings) // SECOND
-        return try_again(snap, world, "host", f"not usable within boot_limit ({limit} s); a large image takes long to pull",
-                         bad_host=True)
+        return try_again(
+            snap,
+            world,
+            "host",
+            f"not usable within boot_limit ({limit} s); a large image takes long to pull",
+            bad_host=True,
+        )
     seen = asking.get(world, machine)
     lost = gone_before_use(snap, machine, seen, world)
     if lost is not None:
@@ -66,19 +71,29 @@ def _greet(snap: Snapshot, machine: Machine, seen: Sighting, world: World) -> St
     assert seen.access is not None and machine.boot_nonce is not None
     pinned = machine.access["host_key"] if machine.access else ""
     access = {"host": seen.access.host, "port": seen.access.port, "user": seen.access.user, "host_key": pinned}
-    reached = Machine(id=machine.id, provider=machine.provider, access=access, ssh_key_sealed=machine.ssh_key_sealed,
-                      ssh_public=machine.ssh_public)
+    reached = Machine(
+        id=machine.id,
+        provider=machine.provider,
+        access=access,
+        ssh_key_sealed=machine.ssh_key_sealed,
+        ssh_public=machine.ssh_public,
+    )
     now = world.clock.now()
     grace = snap.grace(world.settings)
     destroy = world.providers[machine.provider].facts.destroy_text
     try:
         shell = open_shell(world, reached)
         world.point("boot.connected")
-        fuse = shell.perform(arm_fuse(snap.tag, max(machine.fuse_at - now, 0) / SECOND, grace / SECOND, destroy))
+        fuse = shell.perform(arm_fuse(snap.tag, max(machine.fuse_at - now, 0) // SECOND, grace // SECOND, destroy))
         greeting = replies.parse(shell.perform(hello(snap.tag, machine.boot_nonce, first=not pinned)).out)
     except Unreachable as error:
-        return StepResult(STARTING, "booting", machine={**_sighted(seen), "hold_why": None}, look_again_at=now + LOOK_AGAIN,
-                          job={"waiting_reason": f"SSH: {error}"})
+        return StepResult(
+            STARTING,
+            "booting",
+            machine={**_sighted(seen), "hold_why": None},
+            look_again_at=now + LOOK_AGAIN,
+            job={"waiting_reason": f"SSH: {error}"},
+        )
     except WrongHostKey:
         return try_again(snap, world, "host", "another host key answers than the one of this rental", bad_host=True)
     if replies.parse(fuse.out).get("fuse") != "armed" and machine.stop_class in ("late", "boot"):
@@ -86,5 +101,11 @@ def _greet(snap: Snapshot, machine: Machine, seen: Sighting, world: World) -> St
     if greeting.get("nonce") != machine.boot_nonce:
         return try_again(snap, world, "host", "the machine was restarted or is not ours", bad_host=True)
     access["host_key"] = pinned or shell.host_key
-    return StepResult(STARTING, "probing", job={"waiting_reason": None}, machine={**_sighted(seen), "access": access},
-                      look_again_at=now, events=(("booted", {"machine_id": seen.id}),))
+    return StepResult(
+        STARTING,
+        "probing",
+        job={"waiting_reason": None},
+        machine={**_sighted(seen), "access": access},
+        look_again_at=now,
+        events=(("booted", {"machine_id": seen.id}),),
+    )

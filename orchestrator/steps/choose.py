@@ -9,7 +9,7 @@ from jobs.label import Label, job_digest
 from jobs.money import SECOND, usd
 from jobs.states import QUEUED, STARTING
 from orchestrator import ledger
-from orchestrator.db.models import Attempt, BadHost, Job
+from orchestrator.db.models import BadHost, Job
 from orchestrator.ending import end
 from orchestrator.offers import list_offers
 from orchestrator.placement import Candidate, Ranking, Terms, ceiling, decayed, ladder, rank
@@ -30,10 +30,13 @@ def choose(snap: Snapshot, world: World) -> StepResult:
     if now - since > snap.max_wait(world.settings):
         word = "no_capacity" if snap.job.waiting_for in (None, "capacity") else "max_wait"
         return end(snap, world, word, f"waited longer than max_wait: {snap.job.waiting_reason or 'no machine'}")
+    if snap.job.waiting_for == "retry" and snap.job.due_at is not None and now < snap.job.due_at:
+        return StepResult(QUEUED, None, look_again_at=snap.job.due_at)  # rung before its pause was over
     ahead = jobs_ahead(world, snap.job)
     if ahead:
-        return wait(snap, world, snap.job.waiting_for or "gpu_limit", f"{ahead} job(s) before this one",
-                    snap.job.waiting_on)
+        return wait(
+            snap, world, snap.job.waiting_for or "gpu_limit", f"{ahead} job(s) before this one", snap.job.waiting_on
+        )
     offers = list_offers(world, snap.job.simulated, snap.spec.resources.providers)
     if not offers and world.board.faults:
         faults = "; ".join(f"{name}: {text}" for name, text in sorted(world.board.faults.items()))
@@ -49,16 +52,32 @@ def jobs_ahead(world: World, job: Job) -> int:
 
     Only such as need no more than this one: whatever cannot be placed does not block others.
     """
-    earlier = or_(Job.priority > job.priority,
-                  (Job.priority == job.priority) & (Job.submitted_at < job.submitted_at),
-                  (Job.priority == job.priority) & (Job.submitted_at == job.submitted_at) & (Job.id < job.id))
-    shared = or_(Job.waiting_on == "gpus//", Job.waiting_on == "per_hour//", Job.waiting_on.like("overall//%"),
-                 Job.waiting_on.like("user/%") & (Job.user == job.user),
-                 Job.waiting_on.like("project/%") & (Job.project == job.project))
+    earlier = or_(
+        Job.priority > job.priority,
+        (Job.priority == job.priority) & (Job.submitted_at < job.submitted_at),
+        (Job.priority == job.priority) & (Job.submitted_at == job.submitted_at) & (Job.id < job.id),
+    )
+    shared = or_(
+        Job.waiting_on == "gpus//",
+        Job.waiting_on == "per_hour//",
+        Job.waiting_on.like("overall//%"),
+        Job.waiting_on.like("user/%") & (Job.user == job.user),
+        Job.waiting_on.like("project/%") & (Job.project == job.project),
+    )
     with world.database.read() as session:
-        return session.execute(select(func.count()).select_from(Job).where(
-            Job.state == QUEUED, Job.simulated == job.simulated, Job.wish.is_(None), earlier, shared,
-            Job.gpus <= job.gpus, Job.budget <= job.budget)).scalar_one()
+        return session.execute(
+            select(func.count())
+            .select_from(Job)
+            .where(
+                Job.state == QUEUED,
+                Job.simulated == job.simulated,
+                Job.wish.is_(None),
+                earlier,
+                shared,
+                Job.gpus <= job.gpus,
+                Job.budget <= job.budget,
+            )
+        ).scalar_one()
 
 
 def terms(snap: Snapshot, world: World) -> Terms:
@@ -67,20 +86,29 @@ def terms(snap: Snapshot, world: World) -> Terms:
     with world.database.read() as session:
         left = ledger.job_left(session, snap.job)
         bad = {(row.provider, row.host): decayed(row.weight, now - row.at) for row in session.scalars(select(BadHost))}
-        worked = sum((a.work_ended_at or a.ended_at or now) - a.work_started_at for a in session.scalars(
-            select(Attempt).where(Attempt.job == snap.job.id, Attempt.work_started_at.is_not(None))))
     limit = snap.spec.max_duration
-    return Terms(now=now, budget_left=left, duration=None if limit is None else max(limit - worked, 0),
-                 boot_limit=snap.boot_limit(world.settings), grace=snap.grace(world.settings),
-                 guard_every=world.settings.guard_every, no_fuse_ok=snap.job.no_fuse_ok, bad_hosts=bad)
+    return Terms(
+        now=now,
+        budget_left=left,
+        duration=None if limit is None else max(limit - int(snap.job.tries.get("worked", 0)), 0),
+        boot_limit=snap.boot_limit(world.settings),
+        grace=snap.grace(world.settings),
+        guard_every=world.settings.guard_every,
+        no_fuse_ok=snap.job.no_fuse_ok,
+        bad_hosts=bad,
+    )
 
 
 def wait(snap: Snapshot, world: World, waiting_for: str, reason: str, waiting_on: str | None = None) -> StepResult:
     """Stay in the queue and say why. The wait of a job is counted from its first moment without a machine."""
     now = world.clock.now()
     told = snap.job.waiting_reason == reason
-    changes = {"waiting_for": waiting_for, "waiting_reason": reason, "waiting_since": snap.job.waiting_since or now,
-               "waiting_on": waiting_on}
+    changes = {
+        "waiting_for": waiting_for,
+        "waiting_reason": reason,
+        "waiting_since": snap.job.waiting_since or now,
+        "waiting_on": waiting_on,
+    }
     events = () if told else (("waits", {"for": waiting_for, "reason": reason}),)
     return StepResult(QUEUED, None, job=changes, events=events, look_again_at=now + LOOK_AGAIN)
 
@@ -98,8 +126,12 @@ def _nothing_fits(snap: Snapshot, world: World, ranking: Ranking) -> StepResult:
         return wait(snap, world, "capacity", f"{least.offer.gpu} at ${usd(least.offer.price.per_hour)}/h: {least.text}")
     if not ranking.refused:
         return wait(snap, world, "capacity", "no provider offers anything now")
-    return wait(snap, world, "capacity", f"none of {len(ranking.refused)} offers fits ({', '.join(sorted(codes))}); "
-                                         "gpupoor offers --why")
+    return wait(
+        snap,
+        world,
+        "capacity",
+        f"none of {len(ranking.refused)} offers fits ({', '.join(sorted(codes))}); gpupoor offers --why",
+    )
 
 
 def _take(snap: Snapshot, world: World, best: Candidate) -> StepResult:
@@ -111,18 +143,39 @@ def _take(snap: Snapshot, world: World, best: Candidate) -> StepResult:
     label = Label(world.installation, job_digest(snap.job.id), number, world.ids.token()[:6], stop_at)
     key = world.ids.key_pair()
     row: dict[str, Any] = {
-        "id": world.ids.token(), "job": snap.job.id, "attempt": number, "simulated": snap.job.simulated,
-        "provider": offer.provider, "region": offer.region, "offer": asdict(offer), "offer_reason": best.reason,
-        "label": str(label), "token": world.ids.token(), "spot": offer.spot, "gpu": offer.gpu,
-        "gpu_count": offer.gpu_count, "price": asdict(offer.price), "disk_gb": snap.spec.resources.disk_gb,
-        "price_ceiling": ceiling(offer, snap.spec), "stop_class": offer.stop_class,
-        "send_by": now + SEND_WITHIN, "stop_at": stop_at, "fuse_at": stop_at - rungs.fuse,
-        "soft_stop_at": stop_at - rungs.soft_stop, "boot_by": now + snap.boot_limit(settings),
-        "ssh_key_sealed": world.vault.seal(key.private.encode()), "ssh_public": key.public,
-        "boot_nonce": world.ids.token(), "state": "intended",
+        "id": world.ids.token(),
+        "job": snap.job.id,
+        "attempt": number,
+        "simulated": snap.job.simulated,
+        "provider": offer.provider,
+        "region": offer.region,
+        "offer": asdict(offer),
+        "offer_reason": best.reason,
+        "label": str(label),
+        "token": world.ids.token(),
+        "spot": offer.spot,
+        "gpu": offer.gpu,
+        "gpu_count": offer.gpu_count,
+        "price": asdict(offer.price),
+        "disk_gb": snap.spec.resources.disk_gb,
+        "price_ceiling": ceiling(offer, snap.spec),
+        "stop_class": offer.stop_class,
+        "send_by": now + SEND_WITHIN,
+        "stop_at": stop_at,
+        "fuse_at": stop_at - rungs.fuse,
+        "soft_stop_at": stop_at - rungs.soft_stop,
+        "boot_by": now + snap.boot_limit(settings),
+        "ssh_key_sealed": world.vault.seal(key.private.encode()),
+        "ssh_public": key.public,
+        "boot_nonce": world.ids.token(),
+        "state": "intended",
     }
     changes = {"attempt_number": number, "waiting_for": None, "waiting_reason": None, "waiting_on": None}
-    return StepResult(STARTING, "renting", job=changes, new=NewMachine(row, best.reserve), look_again_at=now,
-                      events=(("chose", {"provider": offer.provider, "gpu": offer.gpu, "reason": best.reason}),))
-
-
+    return StepResult(
+        STARTING,
+        "renting",
+        job=changes,
+        new=NewMachine(row, best.reserve),
+        look_again_at=now,
+        events=(("chose", {"provider": offer.provider, "gpu": offer.gpu, "reason": best.reason}),),
+    )

@@ -1,7 +1,6 @@
 """finishing/collecting: outputs home, then a tombstone, then the end (or another try)."""
 
 import tempfile
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from jobs.money import SECOND
@@ -25,17 +24,23 @@ def collect(snap: Snapshot, world: World) -> StepResult:
     assert machine is not None and attempt is not None
     now = world.clock.now()
     if machine.state != "alive":
-        return _over(snap, world, "incomplete" if snap.spec.outputs else "none", {}, machine.why_released or "machine gone")
+        return _over(
+            snap, world, "incomplete" if snap.spec.outputs else "none", {}, machine.why_released or "machine gone"
+        )
     try:
         shell = open_shell(world, machine)
-        results, found = _bring_home(snap, machine, shell, world)
+        results, found = _bring_home(snap, shell, world)
         world.point("collect.stored")
         dead = replies.parse(shell.perform(tombstone(snap.tag)).out).get("tombstone") == "dead"
     except ShellError as error:
         world.shells.drop(machine.id)
         if now < _last_moment(snap, machine, world):
-            return StepResult(FINISHING, "collecting", job={"waiting_reason": f"SSH: {error}"}, look_again_at=now + 2 * SECOND)
-        return _over(snap, world, "incomplete" if snap.spec.outputs else "none", {}, f"results could not be fetched: {error}")
+            return StepResult(
+                FINISHING, "collecting", job={"waiting_reason": f"SSH: {error}"}, look_again_at=now + 2 * SECOND
+            )
+        return _over(
+            snap, world, "incomplete" if snap.spec.outputs else "none", {}, f"results could not be fetched: {error}"
+        )
     result = _over(snap, world, results, found, "")
     stone = {"tombstoned_at": now} if dead else {}
     return StepResult(**{**result.__dict__, "machine": {**result.machine, **stone}})
@@ -50,13 +55,15 @@ def _last_moment(snap: Snapshot, machine: Machine, world: World) -> int:
     return machine.fuse_at
 
 
-def _bring_home(snap: Snapshot, machine: Machine, shell: Shell, world: World) -> tuple[str, dict[str, Any]]:
+def _bring_home(snap: Snapshot, shell: Shell, world: World) -> tuple[str, dict[str, Any]]:
     """(results word, attempt columns) after the declared outputs are stored as one blob."""
     if not snap.spec.outputs:
         return "none", {}
     listed = replies.parse(shell.perform(manifest(snap.tag, snap.spec.outputs)).out)
-    there = {path: {"is": listed.get(f"out.{n}", "missing"), "bytes": int(listed.get(f"bytes.{n}") or 0)}
-             for n, path in enumerate(snap.spec.outputs)}
+    there = {
+        path: {"is": listed.get(f"out.{n}", "missing"), "bytes": int(listed.get(f"bytes.{n}") or 0)}
+        for n, path in enumerate(snap.spec.outputs)
+    }
     whole = all(facts["is"] != "missing" for facts in there.values())
     if all(facts["is"] == "missing" for facts in there.values()):
         return "incomplete", {"results_list": there}
@@ -69,8 +76,8 @@ def _bring_home(snap: Snapshot, machine: Machine, shell: Shell, world: World) ->
     return ("complete" if whole and packed.code == 0 else "incomplete"), {"results_blob": name, "results_list": there}
 
 
-def _spool_folder(world: World) -> Path | None:
-    return world.settings.home if world.settings.home.is_dir() else None
+def _spool_folder(world: World) -> str | None:
+    return str(world.settings.home) if world.settings.home.is_dir() else None
 
 
 def _over(snap: Snapshot, world: World, results: str, found: dict[str, Any], trouble: str) -> StepResult:
@@ -79,7 +86,9 @@ def _over(snap: Snapshot, world: World, results: str, found: dict[str, Any], tro
     assert attempt is not None
     code = attempt.exit_code
     if attempt.stop_why:
-        result = end(snap, world, attempt.stop_why, _stopped_text(snap, attempt.stop_why), exit_code=code, results=results)
+        result = end(
+            snap, world, attempt.stop_why, _stopped_text(snap, attempt.stop_why), exit_code=code, results=results
+        )
     elif code == 0:
         result = end(snap, world, "succeeded", _missing_text(found) or trouble, exit_code=0, results=results)
     elif code is None:
@@ -105,6 +114,10 @@ def _stopped_text(snap: Snapshot, why: str) -> str:
 
 
 def _exit_text(code: int) -> str:
-    hints = {137: " (killed by signal 9: maybe out of memory)", 143: " (killed by signal 15)", 126: " (not executable)",
-             127: " (command not found)"}
+    hints = {
+        137: " (killed by signal 9: maybe out of memory)",
+        143: " (killed by signal 15)",
+        126: " (not executable)",
+        127: " (command not found)",
+    }
     return f"exit code {code}{hints.get(code, '')}"

@@ -29,7 +29,7 @@ def follow(snap: Snapshot, world: World) -> StepResult:
     assert machine is not None and attempt is not None
     now = world.clock.now()
     if attempt.exit_code is not None:
-        return _to_collecting(snap, attempt, attempt.exit_code)
+        return _to_collecting(attempt.exit_code)
     if machine.state != "alive":
         return _machine_over(snap, machine, world)
     if attempt.remote_phase == "lost":
@@ -44,12 +44,17 @@ def follow(snap: Snapshot, world: World) -> StepResult:
     if attempt.silent_since is not None:
         return _silent(snap, machine, attempt, world)
     if snap.job.state == STARTING and attempt.remote_phase == "run":
-        return StepResult(RUNNING, "run", job={"started_at": snap.job.started_at or now},
-                          look_again_at=_next_look(snap, machine, attempt, now), events=(("runs", {}),))
+        return StepResult(
+            RUNNING,
+            "run",
+            job={"started_at": snap.job.started_at or now},
+            look_again_at=_next_look(snap, machine, attempt, now),
+            events=(("runs", {}),),
+        )
     return StepResult(snap.job.state, snap.job.phase, look_again_at=_next_look(snap, machine, attempt, now))
 
 
-def _to_collecting(snap: Snapshot, attempt: Attempt, exit_code: int | None) -> StepResult:
+def _to_collecting(exit_code: int) -> StepResult:
     return StepResult(FINISHING, "collecting", look_again_at=0, events=(("work_over", {"exit_code": exit_code}),))
 
 
@@ -72,9 +77,9 @@ def _why_stop(snap: Snapshot, machine: Machine, attempt: Attempt, now: int) -> s
     if snap.job.wish == "cancel":
         return "cancelled"
     limit = snap.spec.max_duration
-    if limit is not None and attempt.work_started_at is not None:
-        if now >= attempt.work_started_at + limit - _worked_before(snap):
-            return "max_duration"
+    started = attempt.work_started_at
+    if limit is not None and started is not None and now >= started + limit - _worked_before(snap):
+        return "max_duration"
     return "budget" if now >= machine.soft_stop_at else None
 
 
@@ -89,14 +94,22 @@ def _start(snap: Snapshot, machine: Machine, world: World) -> StepResult:
         return try_again(snap, world, "host", "another host key answers than the one of this rental", bad_host=True)
     except ShellError as error:
         world.shells.drop(machine.id)
-        return StepResult(snap.job.state, snap.job.phase, job={"waiting_reason": f"SSH: {error}"},
-                          look_again_at=now + SECOND)
+        return StepResult(
+            snap.job.state, snap.job.phase, job={"waiting_reason": f"SSH: {error}"}, look_again_at=now + SECOND
+        )
     world.point("follow.started")
     if reply in ("started", "already"):
-        return StepResult(STARTING, "setup", job={"waiting_reason": None}, attempt={"work_started_at": now},
-                          look_again_at=_next_look(snap, machine, snap.attempt or Attempt(), now),
-                          events=(("started", {"answer": reply}),))
-    return try_again(snap, world, "host", f"the machine would not start the job ({reply or 'no answer'})", bad_host=True)
+        return StepResult(
+            STARTING,
+            "setup",
+            job={"waiting_reason": None},
+            attempt={"work_started_at": now},
+            look_again_at=_next_look(snap, machine, snap.attempt or Attempt(), now),
+            events=(("started", {"answer": reply}),),
+        )
+    return try_again(
+        snap, world, "host", f"the machine would not start the job ({reply or 'no answer'})", bad_host=True
+    )
 
 
 def _stop(snap: Snapshot, machine: Machine, attempt: Attempt, world: World, why: str) -> StepResult:
@@ -108,13 +121,18 @@ def _stop(snap: Snapshot, machine: Machine, attempt: Attempt, world: World, why:
         return StepResult(FINISHING, "collecting", look_again_at=now, events=(("stop_unanswered", {"why": why}),))
     changes: dict[str, object] = {"stop_why": why}
     try:
-        open_shell(world, machine).perform(stop(snap.tag, grace / SECOND))
+        open_shell(world, machine).perform(stop(snap.tag, grace // SECOND))
     except ShellError:
         world.shells.drop(machine.id)
     changes["stop_sent_at"] = sent or now
     events = () if sent else (("stopping", {"why": why, "spent_at_most": usd(machine.price_ceiling)}),)
-    return StepResult(snap.job.state, snap.job.phase, attempt=changes, events=events,
-                      look_again_at=min(now + 5 * SECOND, (sent or now) + grace + STOP_MARGIN))
+    return StepResult(
+        snap.job.state,
+        snap.job.phase,
+        attempt=changes,
+        events=events,
+        look_again_at=min(now + 5 * SECOND, (sent or now) + grace + STOP_MARGIN),
+    )
 
 
 def _silent(snap: Snapshot, machine: Machine, attempt: Attempt, world: World) -> StepResult:

@@ -38,8 +38,13 @@ def probe(snap: Snapshot, world: World) -> StepResult:
     fault = _fault(snap, machine, replies.parse(outcome.out))
     if fault:
         return try_again(snap, world, "host", fault, bad_host=True)
-    return StepResult(STARTING, "uploading", job={"waiting_reason": None}, look_again_at=now,
-                      events=(("probed", {"gpus": machine.gpu_count}),))
+    return StepResult(
+        STARTING,
+        "uploading",
+        job={"waiting_reason": None},
+        look_again_at=now,
+        events=(("probed", {"gpus": machine.gpu_count}),),
+    )
 
 
 def _fault(snap: Snapshot, machine: Machine, found: dict[str, str]) -> str | None:

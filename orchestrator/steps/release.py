@@ -33,9 +33,18 @@ def _resolve(machine: Machine, world: World) -> MachineResult:
         return MachineResult({"state": "gone", "gone_at": now}, gone=True)
     seen, listing = asking.look_up(world, machine)
     if seen is not None:
-        return MachineResult({"state": "releasing", "provider_id": seen.id, "seen_at": now, "provider_word": seen.word,
-                              "provider_start": seen.started_at, "why_released": machine.why_released or "found late"},
-                             events=(("found_late", {"machine_id": seen.id}),), look_again_at=now)
+        return MachineResult(
+            {
+                "state": "releasing",
+                "provider_id": seen.id,
+                "seen_at": now,
+                "provider_word": seen.word,
+                "provider_start": seen.started_at,
+                "why_released": machine.why_released or "found late",
+            },
+            events=(("found_late", {"machine_id": seen.id}),),
+            look_again_at=now,
+        )
     facts = world.providers[machine.provider].facts
     # a row that was sent long ago may belong to a process that was stopped between check and write
     known_after = max(machine.sent_at or 0, machine.send_by) + _micros(facts.read_lag_s)
@@ -61,12 +70,17 @@ def _give_back(machine: Machine, world: World) -> MachineResult:
     if _shown_alive(machine, listing):
         return _still_there(machine, changes, now)
     if not listing.complete:
-        return MachineResult({**changes, "absent_list_1": None}, alarms={"list_untrusted": "its list cannot be trusted"},
-                             look_again_at=now + 5 * SECOND)
+        return MachineResult(
+            {**changes, "absent_list_1": None},
+            alarms={"list_untrusted": "its list cannot be trusted"},
+            look_again_at=now + 5 * SECOND,
+        )
     first = machine.absent_list_1
     if first is None or listing.taken_at - first < _micros(facts.gone_gap_s):
         due = (first or listing.taken_at) + _micros(facts.gone_gap_s)
-        return MachineResult({**changes, "absent_list_1": first or listing.taken_at}, look_again_at=max(due, now + SECOND // 10))
+        return MachineResult(
+            {**changes, "absent_list_1": first or listing.taken_at}, look_again_at=max(due, now + SECOND // 10)
+        )
     return _proof_by_get(machine, world, changes, listing, facts)
 
 
@@ -82,12 +96,16 @@ def _still_there(machine: Machine, changes: dict[str, object], now: int) -> Mach
     tries = machine.release_tries
     alarms = {}
     if tries >= ALARM_AFTER:
-        alarms["delete_failed"] = f"{machine.provider} {machine.provider_id} is still there after {tries + 1} release calls"
+        alarms["delete_failed"] = (
+            f"{machine.provider} {machine.provider_id} is still there after {tries + 1} release calls"
+        )
     pause = PAUSES_S[min(tries, len(PAUSES_S) - 1)]
     return MachineResult({**changes, "absent_list_1": None}, alarms=alarms, look_again_at=now + _micros(pause))
 
 
-def _proof_by_get(machine: Machine, world: World, changes: dict[str, object], listing: Listing, facts: Facts) -> MachineResult:
+def _proof_by_get(
+    machine: Machine, world: World, changes: dict[str, object], listing: Listing, facts: Facts
+) -> MachineResult:
     now = world.clock.now()
     seen = asking.get(world, machine)
     if seen is not None and not seen.ended:
@@ -95,14 +113,24 @@ def _proof_by_get(machine: Machine, world: World, changes: dict[str, object], li
     if seen is None and listing.taken_at <= (machine.seen_at or 0) + _micros(facts.read_lag_s):
         return MachineResult(changes, look_again_at=(machine.seen_at or 0) + _micros(facts.read_lag_s) + SECOND)
     usage = usage_of(machine, seen, listing)
-    changes = {**changes, "state": "gone", "gone_at": now, "absent_list_2": listing.taken_at,
-               "provider_start": usage.start if not usage.bound else machine.provider_start,
-               "provider_end": usage.end if not usage.bound else None}
+    changes = {
+        **changes,
+        "state": "gone",
+        "gone_at": now,
+        "absent_list_2": listing.taken_at,
+        "provider_start": usage.start if not usage.bound else machine.provider_start,
+        "provider_end": usage.end if not usage.bound else None,
+    }
     if seen is not None:
         changes["provider_word"] = seen.word
         changes["preempted"] = seen.preempted
-    return MachineResult(changes, gone=True, usage=usage, alarms={"delete_failed": None, "list_untrusted": None},
-                         events=(("gone", {"machine_id": machine.provider_id}),))
+    return MachineResult(
+        changes,
+        gone=True,
+        usage=usage,
+        alarms={"delete_failed": None, "list_untrusted": None},
+        events=(("gone", {"machine_id": machine.provider_id}),),
+    )
 
 
 def usage_of(machine: Machine, seen: Sighting | None, listing: Listing) -> Usage:
@@ -124,6 +152,12 @@ def _retry(machine: Machine, world: World, error: ProviderError) -> MachineResul
         pause = max(pause, error.retry_after_s)
     alarms: dict[str, str | None] = {}
     if tries >= ALARM_AFTER and machine.state == "releasing":
-        alarms["delete_failed"] = f"{machine.provider} {machine.provider_id or machine.label} is not given back: {error}"
-    return MachineResult({"release_tries": tries}, alarms=alarms, look_again_at=now + _micros(pause),
-                         events=(("release_failed", {"text": str(error)[:300]}),))
+        alarms["delete_failed"] = (
+            f"{machine.provider} {machine.provider_id or machine.label} is not given back: {error}"
+        )
+    return MachineResult(
+        {"release_tries": tries},
+        alarms=alarms,
+        look_again_at=now + _micros(pause),
+        events=(("release_failed", {"text": str(error)[:300]}),),
+    )

@@ -5,16 +5,18 @@ from sqlalchemy import update
 from jobs.money import SECOND, usd
 from jobs.script.fuse import boot_fuse_text
 from jobs.states import QUEUED, STARTING
-from orchestrator import asking
-from orchestrator.db.models import Job, Machine
+from orchestrator import asking, leases
+from orchestrator.db.change import change
+from orchestrator.db.models import Machine
 from orchestrator.ending import end, try_again
 from orchestrator.result import StepResult
 from orchestrator.snapshot import Snapshot
 from orchestrator.world import World
 from providers.base import NoCapacity, Refused, Sighting, Unavailable, Uncertain
 
-NO_CAPACITY_PAUSE = 5 * SECOND
-OFFER_AVOIDED = "this offer could not be had"
+PAUSE_S = 5.0
+REFUSED_PAUSE_S = 60.0
+STALE_OFFER = 0.51  # just over the limit of placement: avoided for less than a minute
 
 
 def rent(snap: Snapshot, world: World) -> StepResult:
@@ -46,12 +48,16 @@ def _send(snap: Snapshot, machine: Machine, world: World) -> StepResult:
     except NoCapacity as error:
         return _not_made(snap, world, str(error))
     except Unavailable as error:
-        return _not_made(snap, world, f"{machine.provider} does not answer: {error}", waiting_for="provider")
+        return _not_made(snap, world, f"{machine.provider} does not answer: {error}", error.retry_after_s or PAUSE_S)
     except Refused as error:
-        return _not_made(snap, world, f"{machine.provider} refuses: {error}", waiting_for="provider")
+        return _not_made(snap, world, f"{machine.provider} refuses: {error}", REFUSED_PAUSE_S)
     except Uncertain as error:
-        return StepResult(STARTING, "renting", look_again_at=world.clock.now() + SECOND,
-                          events=(("answer_lost", {"text": str(error)}),))
+        return StepResult(
+            STARTING,
+            "renting",
+            look_again_at=world.clock.now() + SECOND,
+            events=(("answer_lost", {"text": str(error)}),),
+        )
     world.point("rent.answered")
     return seen_first(snap, machine, seen, world)
 
@@ -59,13 +65,12 @@ def _send(snap: Snapshot, machine: Machine, world: World) -> StepResult:
 def _mark_sent(snap: Snapshot, machine: Machine, world: World) -> bool:
     """Commit that the create call may be on its way, before a byte of it is written."""
     with world.database.write() as session:
-        ours = session.execute(update(Job).where(Job.id == snap.job.id, Job.lease_token == snap.job.lease_token)
-                               .values(lease_token=Job.lease_token))
-        if ours.rowcount != 1:
+        now = world.clock.now()
+        until = now + world.settings.lease
+        if not leases.renew(session, "job", snap.job.id, snap.job.lease_token or "", until):
             return False
-        marked = session.execute(update(Machine).where(Machine.id == machine.id, Machine.state == "intended")
-                                 .values(state="sent", sent_at=world.clock.now()))
-        return marked.rowcount == 1
+        intended = update(Machine).where(Machine.id == machine.id, Machine.state == "intended")
+        return change(session, intended.values(state="sent", sent_at=now)) == 1
 
 
 def boot_text(snap: Snapshot, machine: Machine, world: World) -> str:
@@ -75,13 +80,17 @@ def boot_text(snap: Snapshot, machine: Machine, world: World) -> str:
     now = world.clock.now()
     grace = snap.grace(world.settings)
     left = min(machine.fuse_at - now, snap.boot_limit(world.settings) + grace)
-    return boot_fuse_text(max(left, 0) / SECOND, grace / SECOND, world.providers[machine.provider].facts.destroy_text)
+    return boot_fuse_text(max(left, 0) // SECOND, grace // SECOND, world.providers[machine.provider].facts.destroy_text)
 
 
 def seen_first(snap: Snapshot, machine: Machine, seen: Sighting, world: World) -> StepResult:
     """The machine exists: take it, or give it back at once when it is dearer than agreed."""
-    changes: dict[str, object] = {"provider_id": seen.id, "seen_at": world.clock.now(), "state": "alive",
-                                  "provider_word": seen.word}
+    changes: dict[str, object] = {
+        "provider_id": seen.id,
+        "seen_at": world.clock.now(),
+        "state": "alive",
+        "provider_word": seen.word,
+    }
     if seen.started_at is not None:
         changes["provider_start"] = seen.started_at
     if seen.per_hour is not None and seen.per_hour != machine.price["per_hour"]:
@@ -91,21 +100,41 @@ def seen_first(snap: Snapshot, machine: Machine, seen: Sighting, world: World) -
             text = f"it costs ${usd(seen.per_hour)}/h, agreed was ${usd(agreed)}/h"
             result = try_again(snap, world, "host", text, bad_host=True)
             return StepResult(**{**result.__dict__, "machine": changes})
-    return StepResult(STARTING, "booting", job={"waiting_since": None}, machine=changes, look_again_at=world.clock.now(),
-                      events=(("rented", {"machine_id": seen.id, "provider": machine.provider}),))
+    return StepResult(
+        STARTING,
+        "booting",
+        job={"waiting_since": None},
+        machine=changes,
+        look_again_at=world.clock.now(),
+        events=(("rented", {"machine_id": seen.id, "provider": machine.provider}),),
+    )
 
 
-def _not_made(snap: Snapshot, world: World, reason: str, *, ghost: bool = False, waiting_for: str = "capacity") -> StepResult:
-    """No machine came of the create call: back to the queue, which is no failure of the job."""
+def _not_made(snap: Snapshot, world: World, reason: str, pause_s: float = 0.0, *, ghost: bool = False) -> StepResult:
+    """No machine came of the create call: back to the queue, which is no failure of the job.
+
+    Without a pause the offer was at fault, with one its provider was. ghost: a machine may still appear.
+    """
     machine = snap.machine
     assert machine is not None
     now = world.clock.now()
     facts = world.providers[machine.provider].facts
     until = machine.send_by + round(facts.ghost_window_s * SECOND) if ghost else None
     world.board.drop(machine.provider)
-    changes = {"waiting_for": waiting_for, "waiting_reason": reason, "waiting_since": snap.job.waiting_since or now}
-    return StepResult(QUEUED, None, job=changes, machine={"state": "absent", "ghost_until": until},
-                      attempt={"outcome": "no_capacity", "ended_at": now}, release=reason,
-                      bad_host=OFFER_AVOIDED if waiting_for == "capacity" else None,
-                      look_again_at=now + (0 if waiting_for == "capacity" else NO_CAPACITY_PAUSE),
-                      events=(("not_made", {"reason": reason}),))
+    changes = {
+        "waiting_for": "provider" if pause_s else "capacity",
+        "waiting_reason": reason,
+        "waiting_since": snap.job.waiting_since or now,
+    }
+    return StepResult(
+        QUEUED,
+        None,
+        job=changes,
+        machine={"state": "absent", "ghost_until": until},
+        attempt={"outcome": "no_capacity", "ended_at": now},
+        release=reason,
+        bad_host=None if pause_s else "this offer could not be had",
+        bad_weight=STALE_OFFER,
+        look_again_at=now + round(pause_s * SECOND),
+        events=(("not_made", {"reason": reason}),),
+    )

@@ -13,7 +13,6 @@ from orchestrator.world import World
 from providers.shell import ShellError, WrongHostKey
 
 
-
 def upload(snap: Snapshot, world: World) -> StepResult:
     """starting/uploading -> setup. May be repeated from the start; nothing runs yet."""
     machine = snap.machine
@@ -38,18 +37,26 @@ def upload(snap: Snapshot, world: World) -> StepResult:
         return try_again(snap, world, "host", "another host key answers than the one of this rental", bad_host=True)
     except ShellError as error:
         world.shells.drop(machine.id)
-        return StepResult(STARTING, "uploading", job={"waiting_reason": f"upload: {error}"}, look_again_at=now + 2 * SECOND)
+        return StepResult(
+            STARTING, "uploading", job={"waiting_reason": f"upload: {error}"}, look_again_at=now + 2 * SECOND
+        )
     if replies.parse(unpacked.out).get("unpacked") != "yes":
         text = unpacked.err.decode(errors="replace").strip()[-300:]
         return try_again(snap, world, "host", f"the files could not be unpacked: {text}", bad_host=True)
     if replies.parse(prepared.out).get("prepared") != "yes":
         text = prepared.err.decode(errors="replace").strip()[-300:]
         return try_again(snap, world, "host", f"the scripts could not be written: {text}", bad_host=True)
-    return StepResult(STARTING, "setup", job={"waiting_reason": None}, look_again_at=world.clock.now(),
-                      events=(("uploaded", {}),))
+    return StepResult(
+        STARTING, "setup", job={"waiting_reason": None}, look_again_at=world.clock.now(), events=(("uploaded", {}),)
+    )
 
 
 def _prepared(snap: Snapshot, world: World) -> bytes:
     secrets = json.loads(world.vault.open(snap.job.secrets_sealed)) if snap.job.secrets_sealed else {}
-    return prepare_input(env=snap.spec.env, setup=snap.spec.setup or "", run=snap.spec.run,
-                         python=snap.spec.python or "", secrets=secrets)
+    return prepare_input(
+        env=snap.spec.env,
+        setup=snap.spec.setup or "",
+        run=snap.spec.run,
+        python=snap.spec.python or "",
+        secrets=secrets,
+    )
