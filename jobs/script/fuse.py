@@ -1,13 +1,101 @@
-"""The fuse: ends jobs and machine at a moment, with nobody of ours alive."""
+"""The fuse: ends the jobs and the machine at a moment, with nobody of ours alive.
+
+Its end is a file in seconds of uptime, so it can be moved while the fuse burns; uptime, because nobody sets it back.
+"""
+
+import shlex
 
 from jobs.command import Command
+from jobs.script.prelude import apart, text
+
+_FUSE = r"""
+trap '' HUP INT TERM
+cd /
+end=$1 grace=$2
+number() { first_line "$1"; case $line in '' | *[!0-9]*) return 1 ;; esac; }
+# Without its files (a job may delete what it likes) the fuse keeps what it knew last
+while :; do
+  if number "$G/fuse.end"; then end=$line; fi
+  if number "$G/fuse.grace"; then grace=$line; fi
+  # Of two armed at the same moment the one on file stays
+  if number "$G/fuse.pid" && [ "$line" != $$ ] && is "$line" gpupoor-fuse; then exit 0; fi
+  up; left=$((end - now))
+  [ "$left" -gt 0 ] || break
+  [ "$left" -le 2 ] || left=2
+  sleep "$left"
+done
+: >"$G/fuse.fired"
+each() {
+  for S in "$G"/*/; do
+    S=${S%/}; T=${S##*/}
+    if [ -d "$S/claim" ] && [ ! -e "$S/exit" ]; then group; "$@"; fi
+  done
+}
+stopping() { whole "$S/stopping" "$limit"; hit TERM; }
+kill_everything() {
+  each hit KILL
+  for pid in $(members GPUPOOR_TAG= ''); do kill -s KILL "$pid" 2>/dev/null; done
+}
+limit=$((now + grace))
+each stopping
+while [ "$now" -lt "$limit" ] && [ -n "$(members GPUPOOR_TAG= '')" ]; do sleep 1; up; done
+kill_everything
+if [ -z "$3" ]; then rm -f "$G/fuse.pid"; exit 0; fi
+while :; do
+  alone sh -c "$3
+:" gpupoor-destroy </dev/null >/dev/null 2>&1 & destroy=$!
+  up; limit=$((now + 60))
+  while is "$destroy" gpupoor-destroy && [ "$now" -lt "$limit" ]; do sleep 1; up; done
+  kill -s KILL -- "-$destroy" 2>/dev/null
+  kill_everything
+  sleep 5
+done
+"""
+
+_LIVES = r"""
+mkdir -p -m 700 "$G" || exit 1
+first_line "$G/fuse.pid"
+if is "$line" gpupoor-fuse; then lives=yes; else lives=; rm -f "$G/fuse.fired"; fi
+"""
+
+_MOVE = r"""
+up; end=$((now + left))
+[ "$end" -gt 0 ] || end=0
+whole "$G/fuse.grace" "$grace" && whole "$G/fuse.end" "$end" || exit 1
+"""
+
+_LIGHT = r""" </dev/null >/dev/null 2>&1 &
+whole "$G/fuse.pid" $!
+"""
+
+_REPLY = r"""
+if [ -e "$G/fuse.fired" ]; then echo fuse=fired; else echo fuse=armed; fi
+"""
+
+
+def _light(tag: str, destroy_text: str) -> str:
+    return apart(text(tag, _FUSE), "gpupoor-fuse", '"$end"', '"$grace"', shlex.quote(destroy_text)) + _LIGHT
 
 
 def arm_fuse(tag: str, left_s: int, grace_s: int, destroy_text: str) -> Command:
-    """Command that sets the machine's end to `left_s` seconds from now, replying `fuse=armed`."""
-    return Command("arm_fuse", "exit 1", 30.0, {"tag": tag, "left_s": left_s, "grace_s": grace_s})
+    """Command that sets the machine's end to `left_s` seconds from now, earlier or later than before.
+
+    At the end: TERM to the jobs of all tags, `grace_s`, KILL, then `destroy_text` again and again (none: the fuse
+    is over with the jobs). A living fuse keeps the destroy_text that it was lit with.
+    Reply `fuse`: armed, or fired when the end had come already and cannot be moved any more.
+    """
+    given = f"left={int(left_s)} grace={int(grace_s)}\n"
+    light = f'if [ -z "$lives" ]; then\n{_light(tag, destroy_text)}fi\n'
+    script = text(tag, given, _LIVES, _MOVE, light, _REPLY)
+    return Command("arm_fuse", script, 30.0, {"tag": tag, "left_s": left_s, "grace_s": grace_s})
 
 
 def boot_fuse_text(left_s: int, grace_s: int, destroy_text: str) -> str:
-    """Shell text for the first boot command: arms the same fuse before anybody logs in."""
-    return "exit 1"
+    """Shell text for the first boot command: arms the same fuse before anybody logs in.
+
+    It leaves a living fuse alone (a machine may run its boot command late), prints nothing and never fails.
+    It must run as the user that logs in later, or HOME must be that user's.
+    """
+    given = f"HOME=${{HOME:-/root}}\nleft={int(left_s)} grace={int(grace_s)}\n"
+    light = f'if [ -z "$lives" ]; then\n{_MOVE}{_light("boot", destroy_text)}fi\n'
+    return f"(\n{given}{text('boot', _LIVES, light)}) >/dev/null 2>&1 || :\n"
