@@ -1,0 +1,19 @@
+"""Fixtures that every folder of tests may use."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.services import SSHD, Sshd, run_sshd
+
+
+@pytest.fixture
+def sshd(tmp_path: Path) -> Iterator[Sshd]:
+    """A real OpenSSH server of this test alone."""
+    if SSHD is None:
+        pytest.skip("OpenSSH's sshd is not installed")
+    folder = tmp_path / "sshd"
+    folder.mkdir()
+    with run_sshd(folder) as server:
+        yield server
