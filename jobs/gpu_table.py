@@ -1,8 +1,8 @@
 """The GPUs that we know, one line each; looked up through jobs/gpus.py.
 
 Memory is the nominal size per GPU in GB; speed is dense 16-bit TFLOPS of the tensor units
-(bf16, or fp16 where a card has no bf16); bandwidth is of its memory in GB/s. A card sold under one name in two sizes stands
-here twice, in a group of that name.
+(bf16, or fp16 where a card has no bf16); bandwidth is of its memory in GB/s. A card sold
+under one name in two sizes stands here twice, in a group of that name.
 """
 
 from dataclasses import dataclass

@@ -242,6 +242,7 @@ _ELSEWHERE = {
 }  # fmt: skip
 
 KEYS = (*_PLAIN, "env")
+RESOURCE_KEYS = tuple(_RESOURCES)
 
 
 class _JobReader:
