@@ -1,7 +1,7 @@
 """A machine of the simulated market as its books have it; what it is made of lies with its host."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
 from jobs.money import SECOND
@@ -33,7 +33,9 @@ class Machine:
     created_at..ended_at is billed, booting too; stopped_at: from here only the disk is billed.
     up_at: when it has booted (None: never). ends_at: when it will end if nothing comes first, with end_preempts
     whether that is a spot loss. deleting: a delete was accepted. hidden_until: list and get do not show it before.
-    vanished: list and get never show it again. gpu_calls: how many calls of nvidia-smi were counted.
+    vanished: list and get never show it again. host_ended: its host was told of the end. gpu_calls: how many calls of
+    nvidia-smi were counted. deeds: what its create was told to do to it. told: what its host was told.
+    reborn: how its spot request will start it anew.
     """
 
     id: str
@@ -66,8 +68,12 @@ class Machine:
     deleting: bool = False
     hidden_until: int = 0
     vanished: bool = False
+    host_ended: bool = False
     traffic_bytes: int = 0
     gpu_calls: int = 0
+    deeds: dict[str, Any] = field(default_factory=dict)
+    told: dict[str, Any] = field(default_factory=dict)
+    reborn: dict[str, Any] | None = None
 
     def state(self, now: int) -> str:
         """booting, running, stopped or gone, at cloud time `now`."""

@@ -80,7 +80,7 @@ class MarketOffer:
 def read_offers(entries: object) -> list[MarketOffer]:
     """The offers of a list of entries, each followed by its spot variant. Raises ValueError with the reason."""
     if not isinstance(entries, Sequence) or isinstance(entries, str):
-        raise ValueError("offers: write a list of offers")
+        raise ValueError("offers: write a list of offers")  # noqa: TRY004
     found: list[MarketOffer] = []
     names: dict[str, int] = {}
     for number, entry in enumerate(entries):
