@@ -24,7 +24,8 @@ _KINDS = {Scalar: "one value", Listing: "a list", Section: "a section of keys"}
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
     """`did you mean X?`, or the list of what is known."""
-    close = get_close_matches(word.lower(), known, n=1, cutoff=0.5)
+    swapped = [other for other in known if sorted(other) == sorted(word.lower())]
+    close = swapped or get_close_matches(word.lower(), known, n=1, cutoff=0.5)
     return f"did you mean {close[0]}?" if close else "known here: " + ", ".join(sorted(known))
 
 
@@ -143,8 +144,8 @@ def money(text: str) -> int:
     """Micro-dollars above zero."""
     if bare := re.fullmatch(r"\$\s*([\d.]+)|([\d.]+)\s*(?:\$|USD|usd)", text, re.ASCII):
         raise ValueError(f"{text!r} has a sign of money; write {bare[1] or bare[2]}, always US dollars")
-    if not re.fullmatch(r"\d{1,10}(\.\d+)?", text, re.ASCII):
-        raise ValueError(f"{text!r} is not an amount of dollars; write one like 5 or 2.50")
+    if not re.fullmatch(r"\d{1,10}(\.\d{1,6})?", text, re.ASCII):
+        raise ValueError(f"{text!r} is not an amount of dollars; write one like 5 or 2.50, with up to six decimals")
     _no_leading_zero(text)
     micro = parse_usd(text)
     if micro <= 0:

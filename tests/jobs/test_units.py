@@ -48,7 +48,7 @@ def test_durations(text: str, micros: int) -> None:
 )
 def test_refused_durations(text: str, better: str) -> None:
     """What has no meaning, or two, is refused with what would be right."""
-    with pytest.raises(ValueError, match="write|leave") as refused:
+    with pytest.raises(ValueError, match=r"write|leave") as refused:
         parse_duration(text)
     assert better in str(refused.value)
 
