@@ -10,8 +10,9 @@ from jobs.money import usd
 from jobs.states import QUEUED, TERMINAL
 from orchestrator import ledger
 from orchestrator.db.models import Alarm, Attempt, BadHost, Event, Job, Machine, Reservation
-from orchestrator.placement import decayed
+from orchestrator.placement import decayed, host_of
 from orchestrator.result import MachineResult, StepResult
+from orchestrator.rows import offer_of
 from orchestrator.snapshot import Snapshot
 from orchestrator.world import World
 
@@ -122,7 +123,7 @@ def _note_phase(session: Session, snap: Snapshot, result: StepResult, now: int) 
 
 
 def _avoid(session: Session, machine: Machine, result: StepResult, now: int) -> None:
-    host = machine.offer["host"] or machine.offer["id"]
+    host = host_of(offer_of(machine))
     old = session.get(BadHost, (machine.provider, host))
     before = decayed(old.weight, now - old.at) if old else 0.0
     weight = before + 1.0 if result.bad_weight >= 1.0 else max(before, result.bad_weight)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jobs.money import SECOND
+from orchestrator.shelf import Shelves
 from providers.base import Offer, ProviderError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ FRESH = 10 * SECOND
 class OfferBoard:
     """Lists of offers as last seen in this process, by provider."""
 
-    lists: dict[str, tuple[int, list[Offer]]] = field(default_factory=dict)
+    lists: dict[str, tuple[int, Shelves]] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
 
     def drop(self, provider: str) -> None:
@@ -31,7 +32,12 @@ def list_offers(world: World, simulated: bool, providers: tuple[str, ...] = ()) 
 
     A provider that does not answer is left out and named in `world.board.faults`.
     """
-    found: list[Offer] = []
+    return [offer for shelves in list_shelves(world, simulated, providers) for offer in shelves.offers]
+
+
+def list_shelves(world: World, simulated: bool, providers: tuple[str, ...] = ()) -> list[Shelves]:
+    """The same, sorted for `shelf.cheapest`, one listing a provider."""
+    found: list[Shelves] = []
     for name, provider in sorted(world.providers.items()):
         if provider.facts.simulated != simulated or (providers and name not in providers):
             continue
@@ -40,11 +46,11 @@ def list_offers(world: World, simulated: bool, providers: tuple[str, ...] = ()) 
         if seen is None or now - seen[0] > FRESH or seen[0] > now:
             try:
                 world.limiter.wait(name, "offers")
-                seen = (now, provider.find_offers())
+                seen = (now, Shelves(provider.find_offers()))
             except ProviderError as error:
                 world.board.faults[name] = str(error)
                 continue
             world.board.faults.pop(name, None)
             world.board.lists[name] = seen
-        found.extend(seen[1])
+        found.append(seen[1])
     return found

@@ -99,13 +99,11 @@ def ceiling(offer: Offer, spec: JobSpec) -> int:
     return highest + spec.resources.disk_gb * offer.price.disk_per_gb_hour
 
 
-def _words_refusal(spec: JobSpec, offer: Offer, terms: Terms) -> tuple[str, str] | None:
-    """Refusals that need no sums."""
+def unfit(spec: JobSpec, offer: Offer, terms: Terms) -> tuple[str, str] | None:
+    """Why no offer of this kind can do, whatever it costs and whoever owns it: (code, text), or None."""
     wanted = spec.resources
     if wanted.providers and offer.provider not in wanted.providers:
         return "provider", f"not one of {', '.join(wanted.providers)}"
-    if wanted.regions and offer.region not in wanted.regions:
-        return "provider", f"region is not one of {', '.join(wanted.regions)}"
     if offer.spot and wanted.spot is False:
         return "spot", "spot, and the job does not say spot: true"
     if not offer.spot and wanted.spot is True:
@@ -118,21 +116,35 @@ def _words_refusal(spec: JobSpec, offer: Offer, terms: Terms) -> tuple[str, str]
         return "stop", "nothing would stop this machine while we sleep (--no-fuse-ok takes it)"
     if spec.image and not offer.container:
         return "image", "a virtual machine runs no container image"
-    if terms.bad_hosts.get((offer.provider, offer.host), 0.0) >= BAD_HOST_REFUSED:
+    _, reason = fitting_wish(spec, offer)
+    return ("gpu", reason) if reason else None
+
+
+def _own_refusal(spec: JobSpec, offer: Offer, terms: Terms) -> tuple[str, str] | None:
+    """Why this one offer does not do, apart from its GPUs and its money."""
+    wanted = spec.resources
+    if wanted.regions and offer.region not in wanted.regions:
+        return "provider", f"region is not one of {', '.join(wanted.regions)}"
+    reason = machine_refusal(wanted, cpus=offer.cpus, memory_gb=offer.memory_gb, disk_gb=offer.disk_gb)
+    if reason:
+        return "machine", reason
+    if terms.bad_hosts.get((offer.provider, host_of(offer)), 0.0) >= BAD_HOST_REFUSED:
         return "host", "this host failed us lately"
+    rate = ceiling(offer, spec)
+    if wanted.max_price is not None and rate > wanted.max_price:
+        return "price", f"${usd(rate)}/h with disk is above max_price ${usd(wanted.max_price)}"
     return None
 
 
-def _fitting_wish(spec: JobSpec, offer: Offer) -> tuple[GpuWish | None, str | None]:
+def host_of(offer: Offer) -> str:
+    """By what an offer is remembered when it failed us."""
+    return offer.host or offer.id
+
+
+def fitting_wish(spec: JobSpec, offer: Offer) -> tuple[GpuWish | None, str | None]:
     """The first wish that the offer meets, or the reason why it meets none."""
-    wanted = spec.resources
-    reason = machine_refusal(wanted, cpus=offer.cpus, memory_gb=offer.memory_gb, disk_gb=offer.disk_gb)
-    if reason:
-        return None, reason
-    if not wanted.gpu:
-        return None, None
     reasons = []
-    for wish in wanted.gpu:
+    for wish in spec.resources.gpu:
         refusal = gpu_refusal(
             wish,
             gpu=offer.gpu,
@@ -144,7 +156,7 @@ def _fitting_wish(spec: JobSpec, offer: Offer) -> tuple[GpuWish | None, str | No
         if refusal is None:
             return wish, None
         reasons.append(refusal)
-    return None, "; ".join(dict.fromkeys(reasons))
+    return None, "; ".join(dict.fromkeys(reasons)) or None
 
 
 def _lifetime(offer: Offer, spec: JobSpec, terms: Terms) -> int:
@@ -163,22 +175,18 @@ def _lifetime(offer: Offer, spec: JobSpec, terms: Terms) -> int:
 
 def judge(spec: JobSpec, offer: Offer, terms: Terms) -> Candidate | Refusal:
     """One offer: taken into the ranking, or turned down with a reason."""
-    words = _words_refusal(spec, offer, terms)
-    if words:
-        return Refusal(offer, *words)
-    wish, reason = _fitting_wish(spec, offer)
-    if reason:
-        return Refusal(offer, "gpu" if spec.resources.gpu else "machine", reason)
+    refusal = unfit(spec, offer, terms) or _own_refusal(spec, offer, terms)
+    if refusal:
+        return Refusal(offer, *refusal)
+    wish, _ = fitting_wish(spec, offer)
     rate = ceiling(offer, spec)
-    if spec.resources.max_price is not None and rate > spec.resources.max_price:
-        return Refusal(offer, "price", f"${usd(rate)}/h with disk is above max_price ${usd(spec.resources.max_price)}")
     lifetime = _lifetime(offer, spec, terms)
     rungs = ladder(terms.guard_every, terms.grace)
     boot = round(offer.boot_s * SECOND)
     if boot + SHORTEST_RUN > lifetime - rungs.soft_stop:
         needed = charge(offer.price, spec.resources.disk_gb, boot + SHORTEST_RUN + rungs.soft_stop, rate)
         return Refusal(offer, "budget", f"the shortest run needs ${usd(needed)}, ${usd(terms.budget_left)} is left")
-    hours = _work(spec, offer, terms)
+    hours = expected_work(spec, offer, terms)
     total = charge(offer.price, spec.resources.disk_gb, boot + hours)
     reserve = charge(
         offer.price, spec.resources.disk_gb, lifetime, max(offer.price.per_hour, offer.price.highest_per_hour)
@@ -188,7 +196,7 @@ def judge(spec: JobSpec, offer: Offer, terms: Terms) -> Candidate | Refusal:
     return Candidate(offer, wish, total, lifetime, reserve, _reason(offer, spec, total))
 
 
-def _work(spec: JobSpec, offer: Offer, terms: Terms) -> int:
+def expected_work(spec: JobSpec, offer: Offer, terms: Terms) -> int:
     """Expected microseconds of work: the estimate scaled by speed, else the limit, else one hour."""
     if spec.estimate:
         return round(spec.estimate.hours * HOUR / relative_speed(offer.gpu, spec.estimate.on))

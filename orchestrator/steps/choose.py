@@ -11,9 +11,10 @@ from jobs.states import QUEUED, STARTING
 from orchestrator import ledger
 from orchestrator.db.models import BadHost, Job
 from orchestrator.ending import end
-from orchestrator.offers import list_offers
+from orchestrator.offers import list_shelves
 from orchestrator.placement import Candidate, Ranking, Terms, ceiling, decayed, ladder, rank
 from orchestrator.result import NewMachine, StepResult
+from orchestrator.shelf import cheapest
 from orchestrator.snapshot import Snapshot
 from orchestrator.world import World
 
@@ -37,14 +38,16 @@ def choose(snap: Snapshot, world: World) -> StepResult:
         return wait(
             snap, world, snap.job.waiting_for or "gpu_limit", f"{ahead} job(s) before this one", snap.job.waiting_on
         )
-    offers = list_offers(world, snap.job.simulated, snap.spec.resources.providers)
-    if not offers and world.board.faults:
+    shelves = list_shelves(world, snap.job.simulated, snap.spec.resources.providers)
+    if world.board.faults and not any(listing.offers for listing in shelves):
         faults = "; ".join(f"{name}: {text}" for name, text in sorted(world.board.faults.items()))
         return wait(snap, world, "provider", faults)
-    ranking = rank(snap.spec, offers, terms(snap, world))
-    if not ranking.candidates:
-        return _nothing_fits(snap, world, ranking)
-    return _take(snap, world, ranking.candidates[0])
+    limits = terms(snap, world)
+    best = cheapest(shelves, snap.spec, limits)
+    if best is None:
+        offers = [offer for listing in shelves for offer in listing.offers]
+        return _nothing_fits(snap, world, rank(snap.spec, offers, limits))
+    return _take(snap, world, best)
 
 
 def jobs_ahead(world: World, job: Job) -> int:
