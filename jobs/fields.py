@@ -25,6 +25,7 @@ _KINDS = {Scalar: "one value", Listing: "a list", Section: "a section of keys"}
 def did_you_mean(word: str, known: Collection[str]) -> str:
     """`did you mean X?`, or the list of what is known."""
     swapped = [other for other in known if sorted(other) == sorted(word.lower())]
+    swapped.sort(key=lambda other: sum(one != two for one, two in zip(other, word.lower(), strict=True)))
     close = swapped or get_close_matches(word.lower(), known, n=1, cutoff=0.5)
     return f"did you mean {close[0]}?" if close else "known here: " + ", ".join(sorted(known))
 
