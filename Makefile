@@ -1,0 +1,55 @@
+# demo: the 60-second story. test: everything. check: what needs no running. sim: more seeds. bench: figures.
+VENV := .venv
+PYTHON_IN := $(VENV)/bin/python
+PIP := $(PYTHON_IN) -m pip --disable-pip-version-check
+SEEDS ?= 300
+DB ?= sqlite
+
+# These start processes and wait for real seconds, so they run one after the other.
+SERIAL := tests/integration tests/end_to_end
+
+.PHONY: demo test check sim bench
+
+demo: $(VENV)/.installed
+	$(VENV)/bin/gpupoor demo
+
+test: check $(VENV)/.sshd
+	$(PYTHON_IN) -m pytest -q -n 2 --dist loadfile $(addprefix --ignore=,$(SERIAL))
+	$(PYTHON_IN) -m pytest -q $(SERIAL)
+
+check: $(VENV)/.dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+sim: $(VENV)/.dev
+	GPUPOOR_SIM_SEEDS=$(SEEDS) GPUPOOR_SIM_DB=$(DB) $(PYTHON_IN) -m pytest -q -n 2 tests/simulation
+
+bench: $(VENV)/.dev
+	for each in benchmarks/*.py; do $(PYTHON_IN) "$$each" || exit 1; done
+
+$(VENV)/.made: bootstrap.sh
+	./bootstrap.sh
+	touch $@
+
+$(VENV)/.installed: pyproject.toml $(VENV)/.made
+	$(PIP) install --quiet --editable .
+	touch $@
+
+# --group needs pip 25.1; the pip of a distribution is often older.
+$(VENV)/.dev: pyproject.toml $(VENV)/.made
+	$(PIP) install --help | grep -q -- --group || $(PIP) install --quiet --upgrade pip
+	$(PIP) install --quiet --editable . --group dev
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.sshd: $(VENV)/.made
+	@if ! command -v sshd >/dev/null && ! test -x /usr/sbin/sshd; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && \
+			DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openssh-server; \
+		else \
+			echo "the tests need sshd; type: sudo apt-get install -y openssh-server" >&2; exit 1; \
+		fi; \
+	fi
+	@[ "$$(id -u)" != 0 ] || mkdir -p /run/sshd
+	touch $@
