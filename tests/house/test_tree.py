@@ -16,8 +16,10 @@ LONGEST_FILE, LONGEST_FUNCTION = 400, 70
 FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "manager", "managers", "core", "common", "misc", "stuff"}
 
 # Put together here so that this file does not hold them.
-BANNED = ["TO" + "DO", "FIX" + "ME", "XX" + "X", "/wo" + "rk/", "sub" + "agent", "language mo" + "del",
-          *(f"{name}.m" + "d" for name in ("trouble", "sketch", "cli")), "py" + "pi.org", "python" + "hosted"]  # fmt: skip
+_UNFINISHED = ["TO" + "DO", "FIX" + "ME", "XX" + "X"]
+_ELSEWHERE = ["/wo" + "rk/", "sub" + "agent", "language mo" + "del", "trouble.m" + "d", "sketch.m" + "d", "cli.m" + "d"]
+_REGISTRIES = ["py" + "pi.org", "python" + "hosted"]
+BANNED = [*_UNFINISHED, *_ELSEWHERE, *_REGISTRIES]
 TEXT_ENDINGS = {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ".txt", ".cfg", ""}
 
 
