@@ -25,7 +25,8 @@ def models(name: str, vram_gb: float = 0) -> tuple[Gpu, ...]:
     covered = _index().get(_normal(name), ())
     if vram_gb <= 0:
         return covered
-    return tuple(gpu for gpu in covered if gpu.vram_gb == nominal_gb(vram_gb))
+    size = _near(vram_gb, tuple(gpu.vram_gb for gpu in covered))
+    return tuple(gpu for gpu in covered if gpu.vram_gb == size)
 
 
 def canonical(name: str) -> str | None:
@@ -60,10 +61,16 @@ def matches(wish_model: str, offer_gpu: str, offer_vram_gb: float) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def nominal_gb(stated_gb: float) -> float:
-    """The size that a GPU of `stated_gb` is sold with (TOLERANCE), or `stated_gb` itself if none is near."""
-    size = min(_SIZES, key=lambda size: (abs(size - stated_gb), size))
-    return size if abs(size - stated_gb) <= TOLERANCE * size else stated_gb
+def nominal_gb(stated_gb: float, name: str = "") -> float:
+    """The size that a GPU of `stated_gb` is sold with: one of the model's, else of any GPU's, else as stated."""
+    own = tuple(gpu.vram_gb for gpu in models(name))
+    return _near(stated_gb, own) or _near(stated_gb, _SIZES) or stated_gb
+
+
+def _near(stated_gb: float, sizes: tuple[int, ...]) -> int | None:
+    """The size nearest to what is stated, the smaller of two, if it is within TOLERANCE."""
+    size = min(sizes, key=lambda size: (abs(size - stated_gb), size), default=0)
+    return size if size and abs(size - stated_gb) <= TOLERANCE * size else None
 
 
 def _normal(name: str) -> str:
@@ -74,7 +81,8 @@ def _normal(name: str) -> str:
 def _index() -> dict[str, tuple[Gpu, ...]]:
     index: dict[str, tuple[Gpu, ...]] = {}
     for gpu in TABLE:
-        spellings = {_normal(name) for name in (gpu.name, f"{gpu.name}{gpu.vram_gb}GB", *gpu.groups, *gpu.aliases)}
+        names = (gpu.name, *gpu.groups, *gpu.aliases)
+        spellings = {_normal(name) for name in (*names, *(f"{name}{gpu.vram_gb}GB" for name in names))}
         for normal in sorted(spellings):
             index[normal] = (*index.get(normal, ()), gpu)
     return index

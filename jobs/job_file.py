@@ -19,6 +19,9 @@ from jobs.strict_yaml import Fault, Listing, Node, Place, Scalar, Section
 MOST_FAULTS = 50
 NAME_LENGTH = 40
 
+_SECRET_NAME = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASS|CREDENTIALS?)$|APIKEY$", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"[0-9a-f]{40}|(hf_|sk-|ghp_|github_pat_|glpat-|AKIA|rpa_|xox[bp]-)[A-Za-z0-9_-]{12,}")
+
 
 @dataclass(frozen=True)
 class JobFile:
@@ -75,7 +78,7 @@ def _laid_over(root: Section, override: str, faults: Faults) -> Section:
     place = Place(f"--set {path}")
     words = path.split(".", 1)
     if not equals or not all(words):
-        faults.append(Fault(place, f"{override!r} is not path=value; write one like resources.gpu=24GB"))
+        faults.append(Fault(place, f"{path!r} is not path=value; write one like resources.gpu=24GB"))
         return root
     value: Node = Scalar(text, place, plain=False)
     if text.startswith(("[", "{")) and words[0] not in ("env", "run", "setup"):
@@ -125,6 +128,17 @@ def _python(text: str) -> str:
     if not re.fullmatch(r"3\.\d{1,2}(\.\d{1,2})?", text, re.ASCII):
         raise ValueError(f"{text!r} is not a version of Python 3; write one like 3.12")
     return text
+
+
+def _secret_name(text: str) -> str:
+    """The name of a secret; the text is never printed, it may be the secret itself."""
+    try:
+        name = fields.variable(text)
+    except ValueError:
+        name = ""
+    if not name or _SECRET_VALUE.fullmatch(text):
+        raise ValueError("one of them is not the name of a variable; write only names, like HF_TOKEN, never values")
+    return name
 
 
 def _spot(text: str) -> bool | str:
@@ -181,7 +195,7 @@ _PLAIN: dict[str, Reader] = {
     "resources": _resources,
     "image": parsed(fields.plain_word, "pytorch/pytorch:latest"),
     "python": parsed(_python, "3.12"),
-    "secrets": list_of(fields.variable, "HF_TOKEN"),
+    "secrets": list_of(_secret_name, "HF_TOKEN"),
     "setup": _script,
     "run": _script,
     "outputs": list_of(fields.relative_path, "results"),
@@ -311,16 +325,12 @@ class _JobReader:
         listed = values.get("secrets", ())
         assert isinstance(listed, tuple)
         for name in self.secrets:
-            fields.parsed(fields.variable, "HF_TOKEN")(Scalar(name, Place("--secret")), "secrets", self.faults)
+            fields.parsed(_secret_name, "HF_TOKEN")(Scalar(name, Place("--secret")), "secrets", self.faults)
         names = tuple(dict.fromkeys((*listed, *self.secrets)))
         for key, _ in env.items if isinstance(env, Section) else ():
             if key.text in names:
                 self.faults.append(Fault(key.place, f"{key.text} is in env and in secrets; keep it only in secrets"))
         return names
-
-
-_SECRET_NAME = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASS|CREDENTIALS?)$|APIKEY$", re.IGNORECASE)
-_SECRET_VALUE = re.compile(r"[0-9a-f]{40}|(hf_|sk-|ghp_|github_pat_|glpat-|AKIA|rpa_|xox[bp]-)[A-Za-z0-9_-]{12,}")
 
 
 def _looks_secret(name: str, text: str) -> bool:

@@ -23,7 +23,7 @@ Durations: `90s`, `10m`, `1.5h`, `2d`, `1h30m`. Money: US dollars with up to six
 _UNSAID = {
     "name": "made from the file's name",
     "project": "none",
-    "workdir": "the folder of the job file",
+    "workdir": "nothing is sent",
     "image": "the provider's",
     "python": "the machine's",
     "env": "none",

@@ -64,7 +64,7 @@ def meets_vram(wish_gb: float, gpu: str, vram_gb: float) -> bool:
     if vram_gb <= 0:
         known = gpus.find(gpu)
         vram_gb = known.vram_gb if known else 0
-    return vram_gb > 0 and gpus.nominal_gb(vram_gb) >= wish_gb
+    return vram_gb > 0 and gpus.nominal_gb(vram_gb, gpu) >= wish_gb
 
 
 def version(text: str) -> tuple[int, ...]:

@@ -25,6 +25,8 @@ from jobs.gpu_table import TABLE
         ("NVIDIA RTX 6000 Ada Generation", "RTX6000Ada"),
         ("RTX 3060", "RTX3060"),
         ("AMD Instinct MI300X OAM", "MI300X"),
+        ("H100 SXM5 80GB", "H100-SXM"),
+        ("RTX PRO Server 6000", "RTXPRO6000-SERVER"),
         ("RTX 9999", None),
         ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
         ("", None),
@@ -75,6 +77,9 @@ def test_nearest() -> None:
         ("H100", "H100 NVL", 93.6, True),
         ("RTX4090", "RTX_4090", 23.99, True),
         ("RTX4090", "RTX 4080", 16, False),
+        ("L4", "L4", 22, True),
+        ("L40S", "L40S", 44, True),
+        ("B300", "NVIDIA B300", 262, True),
         ("A100", "A100", 20, False),
         ("RTX3060", "RTX 3060", 12, True),
         ("RTX3060-12GB", "RTX 3060", 8, False),
@@ -91,6 +96,11 @@ def test_sizes_of_the_table_are_nominal(gpu: gpus.Gpu) -> None:
     """Each size is itself, also when a driver shows a little less."""
     assert gpus.nominal_gb(gpu.vram_gb) == gpu.vram_gb
     assert gpus.nominal_gb(gpu.vram_gb * 0.99) == gpu.vram_gb
+
+
+def test_the_model_decides_between_two_sizes() -> None:
+    """22 GB of an L4 are its 24 without the error correction; of an unknown card they are 20."""
+    assert (gpus.nominal_gb(22, "L4"), gpus.nominal_gb(22)) == (24, 20)
 
 
 def test_an_odd_size_stays() -> None:

@@ -111,7 +111,7 @@ def test_all_faults_at_once_in_order() -> None:
         ("outputs: [.]", "the whole folder of the job"),
         ("outputs: ['*.pt']", "is a pattern"),
         ("outputs: [a, a/]", "names a twice; keep one"),
-        ("secrets: [HF-TOKEN]", "use letters, digits and _"),
+        ("secrets: [HF-TOKEN]", "write only names, like HF_TOKEN"),
         ("estimate: {hours: 3}", "estimate has no on"),
         ("estimate: {hours: 3, on: RTX4091}", "did you mean RTX4090"),
         ("gpu: 24GB", "did you mean resources.gpu?"),
@@ -242,7 +242,14 @@ def test_secrets() -> None:
     """Names of the file and of the flag come together; one in env as well is refused."""
     assert read("run: x\nsecrets: [A]\n", secrets=["B", "A"]).secrets == ("A", "B")
     assert "job.yaml:2:7: A is in env and in secrets" in faults("run: x\nenv: {A: 1}\n", secrets=["A"])
-    assert "--secret: secrets: 'a b' is not the name" in faults("run: x\n", secrets=["a b"])
+    assert "--secret: secrets: one of them is not the name" in faults("run: x\n", secrets=["a b"])
+
+
+@pytest.mark.parametrize("value", ["HF_TOKEN=marker", "hf_marker0123456789", "sk-marker-0123456789"])
+def test_a_secret_among_the_names_is_not_shown(value: str) -> None:
+    """A value where a name belongs is refused without a word of it."""
+    assert "marker" not in faults(f"run: x\nsecrets: [{value}]\n")
+    assert "marker" not in faults("run: x\n", secrets=[value])
 
 
 def test_overrides() -> None:

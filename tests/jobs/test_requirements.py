@@ -22,6 +22,7 @@ def test_a_small_card_never_passes(stated: float) -> None:
 def test_a_known_card_needs_no_stated_size() -> None:
     """Where an offer does not tell the memory, the model does."""
     assert meets_vram(24, "RTX 4090", 0)
+    assert not meets_vram(24, "L4", 11.2)
 
 
 def test_count_is_exact() -> None:
