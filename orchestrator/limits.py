@@ -3,7 +3,9 @@
 from typing import Any
 
 from jobs.errors import Usage
+from jobs.money import usd
 from jobs.spec import JobSpec
+from jobs.units import duration_text
 from orchestrator.settings import Settings
 
 # name -> {"value": micro-dollars, microseconds or a count, or None; "from": file, flag, setting or default}
@@ -11,6 +13,7 @@ Limits = dict[str, dict[str, Any]]
 
 _OF_THE_JOB = ("budget", "max_duration", "max_wait", "grace", "boot_limit")
 _OF_THE_INSTALLATION = ("max_gpus", "max_per_hour")
+_MONEY = ("budget", "max_per_hour")
 NO_BUDGET = (
     "no budget: write `budget: 5` into the job file, pass --budget 5, or set one for all jobs: "
     "gpupoor config set default_budget 5"
@@ -31,6 +34,13 @@ def understood(spec: JobSpec, settings: Settings, flags: frozenset[str]) -> Limi
     if limits["budget"]["value"] is None:
         raise Usage(NO_BUDGET)
     return limits
+
+
+def limit_text(name: str, value: int | None) -> str | int | None:
+    """The value of one limit as people and programs read it: money as decimal string, a duration, or a count."""
+    if value is None or name == "max_gpus":
+        return value
+    return usd(value) if name in _MONEY else duration_text(value)
 
 
 def job_budget(limits: Limits) -> int:

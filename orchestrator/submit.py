@@ -83,6 +83,13 @@ def check(request: Request, settings: Settings) -> Limits:
     return understood(request.spec, settings, request.flags)
 
 
+def rehearse(world: World, request: Request) -> tuple[Limits, Preview]:
+    """What `submit` would say, with nothing written. Raises as `submit` does."""
+    limits = check(request, world.settings)
+    job = Job(**_row(world, request, limits))
+    return limits, look_ahead(world, job, request.spec, refuse_waiting=request.now)
+
+
 def submit(world: World, request: Request) -> Accepted:
     """Queue a job. Raises Usage (exit 2), RefusedByLimit (exit 3: it can never fit, or `now` and it would wait)."""
     limits = check(request, world.settings)
@@ -93,7 +100,7 @@ def submit(world: World, request: Request) -> Accepted:
     preview = look_ahead(world, Job(**row), request.spec, refuse_waiting=request.now)
     if request.bundle is not None:
         with request.bundle.open() as source:
-            world.blobs.write(f"bundles/{request.bundle.sha}", source)
+            world.blobs.write(bundle_blob(request.bundle), source)
     try:
         handle = _insert(world, row)
     except IntegrityError:
@@ -103,6 +110,11 @@ def submit(world: World, request: Request) -> Accepted:
         return _repeat(world, before, request, limits)
     world.doorbell.ring("job", row["id"])
     return Accepted(row["id"], handle, False, limits, preview)
+
+
+def bundle_blob(bundle: Bundle) -> str:
+    """The blob that holds a bundle: named by its content, so the same workdir is stored once."""
+    return f"bundles/{bundle.sha}"
 
 
 def handle_stem(name: str) -> str:
@@ -138,7 +150,7 @@ def _row(world: World, request: Request, limits: Limits) -> dict[str, Any]:
         "folder": request.folder,
         "spec": spec.model_dump_json(),
         "spec_hash": spec_hash(spec),
-        "bundle": request.bundle.sha if request.bundle else None,
+        "bundle": bundle_blob(request.bundle) if request.bundle else None,
         "secrets_sealed": world.vault.seal(clear) if request.secrets else None,
         "limits": limits,
         "git": request.git,

@@ -10,12 +10,11 @@ from sqlalchemy.orm import Session
 
 from jobs.money import usd
 from jobs.states import LIVE
-from jobs.units import duration_text
 from orchestrator import ledger
 from orchestrator.db.models import Attempt, Entry, Job, Machine, Reservation
+from orchestrator.limits import limit_text
 from orchestrator.views.instants import rfc3339
 
-_MONEY_LIMITS = ("budget", "max_price", "max_per_hour")
 _ROWS_AT_ONCE = 400
 
 
@@ -115,7 +114,10 @@ def document(rows: Rows, now: int) -> dict[str, Any]:
         "held_until": rfc3339(machine.held_until) if machine else None,
         "checkpoints": [],
         "attempts": [_attempt(rows, attempt, now) for attempt in rows.attempts],
-        "limits": {name: limit_document(name, limit) for name, limit in job.limits.items()},
+        "limits": {
+            name: {"value": limit_text(name, limit["value"]), "from": limit["from"]}
+            for name, limit in job.limits.items()
+        },
         "git": job.git,
         "submitted_at": rfc3339(job.submitted_at),
         "started_at": rfc3339(job.started_at),
@@ -164,32 +166,16 @@ def phase_costs(attempt: Attempt, cost: int, now: int) -> dict[str, int]:
     return shares
 
 
-def limit_document(name: str, limit: dict[str, Any]) -> dict[str, Any]:
-    """A limit for JSON, in the words of the job file: money as decimal string, durations like `90s`."""
-    value = limit["value"]
-    return {"value": limit_text(name, value), "from": limit["from"]}
-
-
-def limit_text(name: str, value: int | None) -> str | int | None:
-    """The value of one limit: money, a duration, or a plain count."""
-    if value is None or name == "max_gpus":
-        return value
-    return usd(value) if name in _MONEY_LIMITS else duration_text(value)
-
-
 def documents(session: Session, jobs: Sequence[Job], now: int) -> list[dict[str, Any]]:
     """The `job` objects of `jobs`, in the same order."""
     return [document(rows, now) for rows in read_rows(session, jobs)]
 
 
-def list_jobs(session: Session, *, everything: bool, project: str | None, simulated: bool | None, since: int,
-              most: int) -> list[Job]:
+def list_jobs(session: Session, *, everything: bool, project: str | None, since: int, most: int) -> list[Job]:
     """Jobs for the table, newest first: all, or those that live, need cleaning up, or ended after `since`."""
     query = select(Job).order_by(Job.submitted_at.desc(), Job.id)
     if project is not None:
         query = query.where(Job.project == project)
-    if simulated is not None:
-        query = query.where(Job.simulated == simulated)
     if everything:
         return list(session.scalars(query))
     live = list(session.scalars(query.where(Job.state.in_(LIVE) | Job.cleanup.in_(("pending", "alarm")))))
