@@ -103,6 +103,8 @@ def _log_in(transport: paramiko.Transport, access: Access, private: paramiko.PKe
     transport.set_keepalive(limits.keepalive_s)
     if transport.auth_publickey(access.user, private):
         raise paramiko.SSHException("the key alone does not suffice")
+    # sshd counts a login as half-open a moment longer than we do; once it gives a session it no longer does.
+    transport.open_session(timeout=limits.open_s).close()
     return f"{shown.get_name()} {shown.get_base64()}"
 
 
@@ -215,7 +217,9 @@ class SshShell(Shell):
         started = moved_at = self._clock.monotonic()
         sent = 0
         while True:
-            over = channel.eof_received or channel.closed
+            # In this order: what is there once the channel is closed is all that there will be.
+            closed = channel.closed
+            over = closed or channel.eof_received
             status_known = channel.exit_status != -1
             moved = kept.take(channel)
             if pump.sent != sent:
@@ -226,7 +230,7 @@ class SshShell(Shell):
             now = self._clock.monotonic()
             moved_at = now if moved else moved_at
             if not moved:
-                if over and (status_known or channel.closed):
+                if over and (status_known or closed):
                     self._check_end(command, channel, status_known)
                     return
                 if status_known and kept.sink is None and now - moved_at > _LINGER_S:
