@@ -59,8 +59,14 @@ class LeaseKeeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; leases then run out by themselves."""
+        """End the thread and give back what is held: those steps die with this process and write nothing more."""
         self._stopping.set()
+        with self._lock:
+            held, self._held = sorted(self._held), {}
+        if held:
+            with self._database.write() as session:
+                for kind, id, token in held:
+                    leases.let_go(session, kind, id, token)
 
     def _run(self) -> None:
         keep_on(self._stopping, min(1.0, self._lease / SECOND / 6), self.renew, "lease renewal")
