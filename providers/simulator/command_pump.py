@@ -65,6 +65,7 @@ async def run_command(
     channel: Any, variables: dict[str, str], home: Path, children: Children, throttle: Throttle
 ) -> None:
     """Run what one session channel asks for, to the end of its bytes or until the channel is closed."""
+    home = home if home.is_dir() else Path("/")
     text = channel.command
     shell = variables["SHELL"]
     arguments = [shell, "-c", text] if text is not None else [shell, "-l"]

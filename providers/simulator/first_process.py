@@ -18,7 +18,7 @@ from pathlib import Path
 from providers.clock import RealClock
 from providers.simulator import namespaces, processes
 from providers.simulator.folder import Folder, Orders, cloud_now, load_orders, replace_text, wait_until
-from providers.simulator.shims import real_files, write_shims
+from providers.simulator.shims import real_date, write_shims
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SIGNALS = {signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2}
@@ -125,8 +125,7 @@ def _start(folder: Folder, orders: Orders, lock: int, how: str) -> None:
 def _be_first(folder: Folder, orders: Orders, covers: list[tuple[Path, Path]], how: str) -> None:
     """PID 1: furnish the namespaces, start the SSH server, then reap, keep the uptime and end on demand."""
     os.chdir("/")
-    for real in real_files(("date",))[:1]:
-        namespaces.keep_real(real, folder.real_date)
+    namespaces.keep_real(real_date(), folder.real_date)
     namespaces.furnish(covers)
     namespaces.own_environment(variables(folder, orders))
     uptime = os.open(folder.uptime, os.O_WRONLY | os.O_CLOEXEC)

@@ -6,6 +6,7 @@ a login shell gets round them. nvidia-smi does not exist on this computer; it co
 
 import os
 import shlex
+import shutil
 from pathlib import Path
 
 from providers.simulator.folder import Folder
@@ -123,9 +124,11 @@ BEGIN {
 """
 
 _CLOCK_TEXT = r"""
-use strict; use warnings; use Time::HiRes ();
+use strict; use warnings;
+# A small system has no Time::HiRes: whole seconds then, and sleeps are rounded up.
+my $fine = eval { require Time::HiRes; 1 };
 sub clock {
-    my $real = Time::HiRes::time() * 1e6;
+    my $real = ($fine ? Time::HiRes::time() : time) * 1e6;
     open(my $file, '<', @CLOCK@) or return ($real, 1);
     my ($base_real, $base_cloud, $speed) = split ' ', <$file> // '';
     return ($real, 1) unless defined $speed;
@@ -149,14 +152,14 @@ for (@ARGV) {
     $wanted += $1 * $factor{$2 || 's'};
 }
 if (!@ARGV) { print STDERR "sleep: missing operand\n"; exit 1 }
-my ($now) = clock();
-my $end = $now + $wanted * 1e6;
+my ($now, $first_speed) = clock();
+my $end = $now + $wanted * 1e6 + ($fine ? 0 : 1e6 * $first_speed);
 while (1) {
     my ($at, $speed) = clock();
     last if $at >= $end;
     my $rest = $speed > 0 ? ($end - $at) / 1e6 / $speed : 0.02;
     my $most = $speed == 1 ? 0.2 : 0.02;
-    Time::HiRes::sleep($rest < $most ? $rest + 0.0001 : $most);
+    select(undef, undef, undef, $rest < $most ? $rest + 0.0001 : $most);
 }
 """
 
@@ -186,17 +189,16 @@ def write_shims(folder: Folder, disk_gb: float, gpu_lines: tuple[str, ...], cloc
         "@REAL@": _perl_quoted(folder.real_date),
     }
     covers = []
-    for names, text in (
-        (_POWER, _POWER_TEXT),
-        (("df",), _DF_TEXT),
-        (("sleep",), _SLEEP_TEXT),
-        (("date",), _DATE_TEXT),
-    ):
+    programs = [(_POWER, _POWER_TEXT), (("df",), _DF_TEXT), (("nvidia-smi",), _GPU_TEXT)]
+    if Path("/usr/bin/perl").exists():  # without it sleep and date stay this computer's own
+        programs += [(("sleep",), _SLEEP_TEXT), (("date",), _DATE_TEXT)]
+    for names, text in programs:
         own = folder.shims / names[0]
         _write_program(own, text, quoted)
         covers += [(real, own) for real in real_files(names)]
-    _write_program(folder.path_first / "nvidia-smi", _GPU_TEXT, quoted)
-    covers += [(real, folder.path_first / "nvidia-smi") for real in real_files(("nvidia-smi",))]
+        for name in names:  # also where this computer has no such program, or one file for all of them
+            (folder.path_first / name).unlink(missing_ok=True)
+            (folder.path_first / name).symlink_to(own)
     return covers
 
 
@@ -213,6 +215,11 @@ def real_files(names: tuple[str, ...]) -> list[Path]:
             if real.is_file() and real not in found and real.name not in ("busybox", "coreutils", "systemd"):
                 found.append(real)
     return found
+
+
+def real_date() -> Path:
+    """The computer's own date program, which the stand-in asks for the form."""
+    return Path(os.path.realpath(shutil.which("date", path="/usr/bin:/bin") or "/bin/date"))
 
 
 def _write_program(path: Path, text: str, quoted: dict[str, str]) -> None:
