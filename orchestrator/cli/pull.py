@@ -1,20 +1,21 @@
 """`gpupoor pull`: the outputs of a job, under the paths that its job file names."""
 
 import json
+import os
 import tarfile
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import click
 
 from jobs.errors import GpupoorError, Usage
 from orchestrator import wiring
-from orchestrator.cli.output import output_option, print_json, say
+from orchestrator.cli.output import clean, output_option, print_json, say
 from orchestrator.db.models import Attempt, Job
 from orchestrator.views.find import find_job
 from orchestrator.views.jobs import document, read_rows
 from orchestrator.world import World
-
-MARK = ".gpupoor-run.json"
 
 
 @click.command(epilog="Example: gpupoor pull qlora-7f3a results/")
@@ -30,59 +31,74 @@ def pull(job: str | None, dest: Path | None, output: str) -> None:
     if attempt is None or attempt.results_blob is None:
         raise Usage(f"{rows.job.handle} has no results here: {_why_none(rows.job)}")
     target = dest or Path("gpupoor-out") / rows.job.handle
-    count = fetch(world, rows.job, attempt, target)
+    kept = fetch(world, rows.job, attempt, target)
+    for name in kept.skipped:
+        say(f"skipped {clean(name)}: it points out of the folder, or is no file")
     if output == "json":
         print_json(document(rows, world.clock.now()))
         return
     missing = [path for path, facts in (attempt.results_list or {}).items() if facts["is"] == "missing"]
-    say(f"{count} files of {rows.job.handle}, attempt {attempt.number}, are in {target}")
+    say(f"{kept.files} files of {rows.job.handle}, attempt {attempt.number}, are in {target}")
     if missing:
         say(f"not among them, because the job did not write them: {', '.join(missing)}")
 
 
-def fetch(world: World, job: Job, attempt: Attempt, target: Path) -> int:
-    """Unpack the results of an attempt into `target`; files written.
+def fetch(world: World, job: Job, attempt: Attempt, target: Path) -> "Kept":
+    """Unpack the results of an attempt into `target`.
 
-    Raises Usage for a folder that holds another run's outputs. The mark is written first: what a
-    broken pull left is known as this run's, and pulling again completes it.
+    Raises Usage for a folder that holds another run's outputs. What was pulled where is noted first,
+    in the home and not among the outputs: a broken pull is known as this run's, and pulling again completes it.
     """
     assert attempt.results_blob is not None
-    mine = {"job": job.id, "attempt": attempt.number}
-    _refuse_others(target, mine, attempt, job.handle)
+    paths = sorted(attempt.results_list or {})
+    mine = {"job": job.id, "attempt": attempt.number, "paths": paths}
     target.mkdir(parents=True, exist_ok=True)
-    (target / MARK).write_text(json.dumps(mine) + "\n", encoding="utf-8")
-    count = 0
+    note = world.settings.home / "pulls" / f"{sha256(os.fsencode(target.resolve())).hexdigest()[:32]}.json"
+    there = _read(note)
+    standing = [path for path in [*there.get("paths", ()), *paths] if (target / path).exists()]
+    if standing and there != mine:
+        raise Usage(
+            f"{target / standing[0]} is there already, from another run; name another folder: "
+            f"gpupoor pull {job.handle} DEST"
+        )
+    note.parent.mkdir(exist_ok=True, mode=0o700)
+    note.write_text(json.dumps(mine), encoding="utf-8")
+    kept = Kept()
     try:
         with world.blobs.open(attempt.results_blob) as source, tarfile.open(fileobj=source, mode="r|*") as archive:
-            for member in archive:
-                archive.extract(member, target, filter=_as_written)
-                count += member.isreg()
+            archive.extractall(target, filter=kept.judge)
     except KeyError:
         raise GpupoorError(f"the results of {job.handle} are no longer in the store") from None
     except tarfile.TarError as error:
         raise GpupoorError(f"the results of {job.handle} cannot be unpacked: {error}") from None
-    return count
+    return kept
 
 
-def _as_written(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo:
-    """Modes and links as the job wrote them; nothing outside the folder, no devices, no other owner."""
-    return tarfile.data_filter(member, target)
+class Kept:
+    """Takes what stays inside the folder, with the modes that the job wrote; devices and ways out are skipped."""
+
+    def __init__(self) -> None:
+        self.files = 0
+        self.skipped: list[str] = []
+
+    def judge(self, member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
+        """The member as it is unpacked, or None."""
+        try:
+            inside = tarfile.data_filter(member, target)
+        except tarfile.FilterError:
+            self.skipped.append(member.name)
+            return None
+        self.files += member.isreg()
+        return inside
 
 
-def _refuse_others(target: Path, mine: dict[str, object], attempt: Attempt, handle: str) -> None:
+def _read(note: Path) -> dict[str, Any]:
+    """What was pulled into a folder before; empty when nothing is known."""
     try:
-        there = json.loads((target / MARK).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        there = None
+        found: dict[str, Any] = json.loads(note.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        there = {}
-    if there == mine:
-        return
-    if there is not None:
-        raise Usage(f"{target} holds the outputs of another run; name another folder: gpupoor pull {handle} DEST")
-    standing = [path for path in attempt.results_list or {} if (target / path).exists()]
-    if standing:
-        raise Usage(f"{target / standing[0]} is there already; name another folder: gpupoor pull {handle} DEST")
+        return {}
+    return found
 
 
 def _why_none(job: Job) -> str:
