@@ -25,19 +25,20 @@ LOCK: Final = "up.lock"
 GUARD_LOCK: Final = "guard.lock"
 STATE: Final = "up.json"
 LOG: Final = "up.log"
+WORKERS: Final = 4
 _READY_S: Final = 20.0
 _STOP_S: Final = 8.0
 _LOG_LIMIT: Final = 10_000_000
 
 
-def run(settings: "Settings", workers: int = 4) -> None:
+def run(settings: "Settings", workers: int = WORKERS) -> None:
     """Be the orchestrator until SIGTERM or Ctrl-C. Raises RefusedByLimit when one runs in this home already."""
     from orchestrator.embedded import serve
 
     serve(settings, workers)
 
 
-def ensure(settings: "Settings") -> None:
+def ensure(settings: "Settings", workers: int = WORKERS) -> None:
     """Start the orchestrator of this home, detached, unless one runs; return when it is ready.
 
     A team's installation (broker_url) has its own services. Raises Unanswered when it does not come up.
@@ -48,7 +49,7 @@ def ensure(settings: "Settings") -> None:
     until = clock.monotonic() + _READY_S
     while not _is_ready(settings.home):
         if child is None and not is_running(settings):
-            child = _spawn(settings)
+            child = _spawn(settings, workers)
         if child is not None and child.poll() is not None:
             if child.returncode != 0:
                 raise Unanswered(f"the orchestrator did not start: {_last_line(settings.home / LOG)}; "
@@ -134,7 +135,7 @@ def _is_ready(home: Path) -> bool:
     return state.get("pid") is not None and state.get("pid") == _pid_in(home / LOCK)
 
 
-def _spawn(settings: "Settings") -> subprocess.Popen[bytes]:
+def _spawn(settings: "Settings", workers: int) -> subprocess.Popen[bytes]:
     """Start it in a session of its own, in the home: no terminal, no folder of the caller is kept busy."""
     settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = settings.home / LOG
@@ -142,7 +143,7 @@ def _spawn(settings: "Settings") -> subprocess.Popen[bytes]:
         log.replace(log.with_suffix(".log.1"))
     with log.open("ab") as out:
         return subprocess.Popen(
-            [sys.executable, "-m", "orchestrator.up"], cwd=settings.home, start_new_session=True,
+            [sys.executable, "-m", "orchestrator.up", str(workers)], cwd=settings.home, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=out, stderr=out, env={**os.environ, "GPUPOOR_HOME": str(settings.home)})
 
 
@@ -231,7 +232,7 @@ def main() -> None:
     from orchestrator import wiring
 
     try:
-        run(wiring.settings())
+        run(wiring.settings(), *(int(word) for word in sys.argv[1:2]))
     except RefusedByLimit:
         sys.exit(0)
 

@@ -11,6 +11,7 @@ from sqlalchemy import exists, select
 from jobs.errors import Usage
 from orchestrator import wiring
 from orchestrator.cli.mock import ensure_cloud, means_simulated
+from orchestrator.cli.output import say
 from orchestrator.db.models import Machine
 
 if TYPE_CHECKING:
@@ -53,10 +54,11 @@ def machines_live(world: World, simulated: bool) -> bool:
 
 
 def watch_over(world: World, simulated: bool) -> None:
-    """Start the orchestrator where machines live and none runs: nobody else would end them."""
-    if machines_live(world, simulated):
-        from orchestrator import up
+    """Start the orchestrator where machines live and none runs, and say so: nobody else would end them."""
+    from orchestrator import up
 
+    if machines_live(world, simulated) and not world.settings.broker_url and not up.is_running(world.settings):
+        say("machines live and no orchestrator runs: starting it (gpupoor down ends it)")
         up.ensure(world.settings)
 
 
