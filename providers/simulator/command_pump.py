@@ -5,17 +5,37 @@ import contextlib
 import fcntl
 import os
 import pty
+import pwd
 import signal
 import struct
 import subprocess
 import termios
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import asyncssh
 
 _PIECE = 1 << 17
+
+
+@dataclass(frozen=True)
+class Account:
+    """Whom commands run as: environment, home, and the user ("": whoever the server is)."""
+
+    variables: dict[str, str]
+    home: Path
+    user: str
+
+    def start(self, arguments: list[str], **how: Any) -> subprocess.Popen[bytes]:
+        """Start a program in a session of its own."""
+        if self.user:
+            person = pwd.getpwnam(self.user)
+            how |= {"user": person.pw_uid, "group": person.pw_gid, "extra_groups": []}
+        # A home that a job removed does not lock its owner out.
+        cwd = self.home if self.home.is_dir() else Path("/")
+        return subprocess.Popen(arguments, cwd=cwd, start_new_session=True, **({"env": self.variables} | how))
 
 
 class Children:
@@ -61,35 +81,30 @@ class Throttle:
             await asyncio.sleep(self._free_at - now)
 
 
-async def run_command(
-    channel: Any, variables: dict[str, str], home: Path, children: Children, throttle: Throttle
-) -> None:
+async def run_command(channel: Any, account: Account, children: Children, throttle: Throttle) -> None:
     """Run what one session channel asks for, to the end of its bytes or until the channel is closed."""
-    home = home if home.is_dir() else Path("/")
     text = channel.command
-    shell = variables["SHELL"]
+    shell = account.variables["SHELL"]
     arguments = [shell, "-c", text] if text is not None else [shell, "-l"]
-    environment = dict(variables)
+    environment = dict(account.variables)
     # As a usual sshd_config: AcceptEnv LANG LC_*.
     environment.update({k: v for k, v in channel.env.items() if k == "LANG" or k.startswith("LC_")})
     if channel.term_type is not None:
         environment["TERM"] = channel.term_type
-        await _run_on_terminal(channel, arguments, environment, home, children, throttle)
+        await _run_on_terminal(channel, account, arguments, environment, children, throttle)
     else:
-        await _run_on_pipes(channel, arguments, environment, home, children, throttle)
+        await _run_on_pipes(channel, account, arguments, environment, children, throttle)
 
 
 async def _run_on_pipes(
-    channel: Any, arguments: list[str], env: dict[str, str], home: Path, children: Children, throttle: Throttle
+    channel: Any, account: Account, arguments: list[str], env: dict[str, str], children: Children, throttle: Throttle
 ) -> None:
-    process = subprocess.Popen(
+    process = account.start(
         arguments,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        cwd=home,
         env=env,
-        start_new_session=True,
         bufsize=0,
     )
     end = children.add(process)
@@ -102,18 +117,16 @@ async def _run_on_pipes(
 
 
 async def _run_on_terminal(
-    channel: Any, arguments: list[str], env: dict[str, str], home: Path, children: Children, throttle: Throttle
+    channel: Any, account: Account, arguments: list[str], env: dict[str, str], children: Children, throttle: Throttle
 ) -> None:
     ours, theirs = pty.openpty()
     _resize(ours, *channel.term_size)
-    process = subprocess.Popen(
+    process = account.start(
         arguments,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        cwd=home,
         env=env,
-        start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0) and None,
     )
     os.close(theirs)

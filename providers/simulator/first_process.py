@@ -99,9 +99,8 @@ def _start(folder: Folder, orders: Orders, lock: int, how: str) -> None:
     covers.append((Path("/proc/uptime"), folder.uptime))
     if orders.as_user:
         person = pwd.getpwnam(orders.as_user)
-        for path in (folder.home, folder.run, folder.gpu_calls, folder.run / "host_key", folder.run / "host_key_2"):
-            if path.exists():
-                os.chown(path, person.pw_uid, person.pw_gid)
+        for path in (folder.home, folder.run, folder.gpu_calls):
+            os.chown(path, person.pw_uid, person.pw_gid)
     if folder.destroyed.exists():
         return
     namespaces.separate()
@@ -130,14 +129,14 @@ def _be_first(folder: Folder, orders: Orders, covers: list[tuple[Path, Path]], h
     namespaces.own_environment(variables(folder, orders))
     uptime = os.open(folder.uptime, os.O_WRONLY | os.O_CLOEXEC)
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    if orders.as_user:
-        _become(orders.as_user)
     server = os.fork()
     if server == 0:
         os.close(uptime)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         _as_last_act(lambda: _serve(folder, orders, how))
         os._exit(1)
+    if orders.as_user:
+        _become(orders.as_user)  # so that its jobs may signal it
     _reap_for_ever(folder, orders, uptime)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import asyncssh
 
-from providers.simulator.command_pump import Children, Throttle, run_command
+from providers.simulator.command_pump import Account, Children, Throttle, run_command
 from providers.simulator.folder import Folder, Orders, cloud_now, replace_text
 from providers.simulator.partition import until
 
@@ -35,7 +35,7 @@ class _Machine:
     def __init__(self, folder: Folder, orders: Orders, variables: dict[str, str], first: bool) -> None:
         self.folder = folder
         self.orders = orders
-        self.variables = variables
+        self.account = Account(variables, folder.home, orders.as_user)
         self.clock = Path(orders.clock)
         plan = orders.plan
         self.up_at = cloud_now(self.clock)
@@ -109,18 +109,13 @@ class _Machine:
 
     def _run_boot_text(self) -> None:
         if self.orders.plan.boot_text:
-            process = subprocess.Popen(
-                ["/bin/sh", "-c", self.orders.plan.boot_text],
-                stdin=subprocess.DEVNULL,
-                cwd=self.folder.home,
-                env=self.variables,
-                start_new_session=True,
+            self.children.add(
+                self.account.start(["/bin/sh", "-c", self.orders.plan.boot_text], stdin=subprocess.DEVNULL)
             )
-            self.children.add(process)
 
     async def run(self, channel: asyncssh.SSHServerProcess) -> None:
         """One session, to its end."""
-        await run_command(channel, self.variables, self.folder.home, self.children, self.throttle)
+        await run_command(channel, self.account, self.children, self.throttle)
 
     def accepts(self, key: asyncssh.SSHKey) -> bool:
         """Whether this key opens the door now; the first that does may change the lock behind itself."""

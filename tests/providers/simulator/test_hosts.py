@@ -98,7 +98,9 @@ def test_slow_reader_costs_no_memory(lab: Lab) -> None:
 def test_closed_channel_does_not_kill_a_silent_command(lab: Lab) -> None:
     """A command whose channel closed goes on until it writes."""
     client = lab.up()
-    channel = client.start("echo started; while [ ! -e go ]; do sleep 0.02; done; touch lived; echo x; echo y; touch no")
+    channel = client.start(
+        "echo started; while [ ! -e go ]; do sleep 0.02; done; touch lived; echo x; echo y; touch no"
+    )
     assert channel.recv(100) == b"started\n"
     channel.close()
     client.close()
