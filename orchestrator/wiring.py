@@ -131,7 +131,8 @@ class KnownProviders(Mapping[str, "Provider"]):
             if stamp != self._stamp:
                 from providers import registry
 
-                self._built = registry.build(self._settings.home, mock_url(self._settings), open_clock(self._settings))
+                clock, chance = open_clock(self._settings), secrets.SystemRandom()
+                self._built = registry.build(mock_url(self._settings), clock, chance)
                 self._stamp = stamp
             return self._built
 
