@@ -122,11 +122,18 @@ def prepare_input(
     return b" ".join([b"gpupoor", *(b"%d" % len(section) for section in sections)]) + b"\n" + b"".join(sections)
 
 
-def _operands(outputs: Sequence[str]) -> str:
-    """Shell text that makes the outputs the arguments; ./ before names that a tar takes for options or archives."""
-    paths = [posixpath.normpath(output) for output in outputs]
+def _operands(paths: Sequence[str]) -> str:
+    """Shell text that makes the paths the arguments; ./ before names that a tar takes for options or archives."""
     guarded = [f"./{path}" if path.startswith(("-", "@")) else path for path in paths]
     return f"set -- {' '.join(shlex.quote(path) for path in guarded)}\n"
+
+
+def _outermost(paths: Sequence[str]) -> list[str]:
+    """`paths` without those that lie in another one: in a tar the second copy would be a hard link to the first."""
+    kept = set(paths)
+    if "." in kept:
+        return ["."]
+    return [path for path in dict.fromkeys(paths) if not any(path.startswith(f"{other}/") for other in kept)]
 
 
 def manifest(tag: str, outputs: Sequence[str]) -> Command:
@@ -135,7 +142,8 @@ def manifest(tag: str, outputs: Sequence[str]) -> Command:
     A link is a file of no bytes, wherever it points.
     """
     facts = {"tag": tag, "outputs": "\n".join(outputs)}
-    return Command("manifest", text(tag, _operands(outputs), _OUTPUTS, _MANIFEST), 120.0, facts)
+    paths = [posixpath.normpath(output) for output in outputs]
+    return Command("manifest", text(tag, _operands(paths), _OUTPUTS, _MANIFEST), 120.0, facts)
 
 
 def pack(tag: str, outputs: Sequence[str]) -> Command:
@@ -144,4 +152,5 @@ def pack(tag: str, outputs: Sequence[str]) -> Command:
     Links are stored as links. The limit counts seconds without a byte. A code other than 0: tar could not read all.
     """
     facts = {"tag": tag, "outputs": "\n".join(outputs)}
-    return Command("pack", text(tag, _operands(outputs), _OUTPUTS, _PACK), 60.0, facts)
+    paths = _outermost([posixpath.normpath(output) for output in outputs])
+    return Command("pack", text(tag, _operands(paths), _OUTPUTS, _PACK), 60.0, facts)

@@ -11,6 +11,7 @@ from jobs.script.prelude import apart, text
 _FUSE = r"""
 trap '' HUP INT TERM
 cd /
+whole "$G/fuse.pid" $$
 end=$1 grace=$2
 number() { first_line "$1"; case $line in '' | *[!0-9]*) return 1 ;; esac; }
 # Without its files (a job may delete what it likes) the fuse keeps what it knew last
@@ -55,7 +56,7 @@ done
 _LIVES = r"""
 mkdir -p -m 700 "$G" || exit 1
 first_line "$G/fuse.pid"
-if is "$line" gpupoor-fuse; then lives=yes; else lives=; rm -f "$G/fuse.fired"; fi
+if is "$line" gpupoor-fuse; then lives=yes; else lives=; rm -f "$G/fuse.fired" "$G/fuse.pid"; fi
 """
 
 _MOVE = r"""
@@ -64,12 +65,18 @@ up; end=$((now + left))
 whole "$G/fuse.grace" "$grace" && whole "$G/fuse.end" "$end" || exit 1
 """
 
+# It burns when it has written its pid; without perl and setsid it never does
 _LIGHT = r""" </dev/null >/dev/null 2>&1 &
-whole "$G/fuse.pid" $!
+tries=0
+until [ -s "$G/fuse.pid" ]; do
+  tries=$((tries + 1)); [ "$tries" -lt 100 ] || { echo 'the fuse does not burn' >&2; exit 1; }
+  nap 0.1
+done
 """
 
+# One that fires because of this very order is no surprise
 _REPLY = r"""
-if [ -e "$G/fuse.fired" ]; then echo fuse=fired; else echo fuse=armed; fi
+if [ -e "$G/fuse.fired" ] && [ -n "$lives" ] && [ "$left" -gt 0 ]; then echo fuse=fired; else echo fuse=armed; fi
 """
 
 
@@ -82,7 +89,7 @@ def arm_fuse(tag: str, left_s: int, grace_s: int, destroy_text: str) -> Command:
 
     At the end: TERM to the jobs of all tags, `grace_s`, KILL, then `destroy_text` again and again (none: the fuse
     is over with the jobs). A living fuse keeps the destroy_text that it was lit with.
-    Reply `fuse`: armed, or fired when the end had come already and cannot be moved any more.
+    Reply `fuse`: armed, or fired when the end had come already and cannot be moved any more; code 1: none burns.
     """
     given = f"left={int(left_s)} grace={int(grace_s)}\n"
     light = f'if [ -z "$lives" ]; then\n{_light(tag, destroy_text)}fi\n'

@@ -11,10 +11,12 @@ from jobs.command import Command
 from jobs.script.job_shell import JOB_SHELL
 from jobs.script.prelude import apart, text
 
-_OUT = r"""exec <"$1"; cat >>"$2"; cat >/dev/null"""
-_ERR = r"""exec <"$1"; tee -a "$2" >>"$3"; cat >/dev/null"""
-
 # The second cat: when the disk is full the log is cut, but the job goes on.
+_OUT = r"""cat >>"$1"; cat >/dev/null"""
+_ERR = r"""tee -a "$1" >>"$2"; cat >/dev/null"""
+
+# Both ends of the pipes are opened here (7 and 8 keep that from blocking) and handed on open: whoever is killed
+# at whatever moment, the readers find the end of their pipe.
 _WRAPPER = (
     r"""
 cd /
@@ -22,13 +24,14 @@ printf '    \n' >"$S/exit.part"; printf '    \n' >"$S/code.part"
 whole "$S/wrapper" $$
 rm -f "$S/out" "$S/err"
 mkfifo "$S/out" "$S/err" || { end 97; exit; }
-"""
-    + apart(_OUT, '"gpupoor-out:$T"', '"$S/out"', '"$W.log"')
-    + " & out=$!\n"
-    + apart(_ERR, '"gpupoor-err:$T"', '"$S/err"', '"$W.log"', '"$W.stderr"')
-    + r""" & err=$!
-exec 3>"$S/out" 4>"$S/err"
+exec 7<>"$S/out" 8<>"$S/err" 5<"$S/out" 6<"$S/err" 3>"$S/out" 4>"$S/err" 7>&- 8>&-
 rm -f "$S/out" "$S/err"
+"""
+    + apart(_OUT, '"gpupoor-out:$T"', '"$W.log"')
+    + " <&5 3>&- 4>&- 5<&- 6<&- & out=$!\n"
+    + apart(_ERR, '"gpupoor-err:$T"', '"$W.log"', '"$W.stderr"')
+    + r""" <&6 3>&- 4>&- 5<&- 6<&- & err=$!
+exec 5<&- 6<&-
 ( GPUPOOR_TAG="$T:"; export GPUPOOR_TAG
 """
     + apart(JOB_SHELL, '"gpupoor-job:$T"', '"$T"', '"$S"', '"$W"')

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 from jobs.command import Command, Outcome
@@ -12,10 +11,12 @@ from jobs.script.follow import follow
 from jobs.script.hello import hello
 from jobs.script.replies import parse
 from jobs.script.start import start, state
+from providers.clock import RealClock
 
 TAG = "job-7f3a-1"
 NONCE = "0123456789abcdef"
 PATIENCE_S = 60.0
+CLOCK = RealClock()
 
 
 class Machine:
@@ -88,14 +89,26 @@ class Machine:
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit():
                 continue
+            environ = _environ(int(folder.name))
             try:
-                environ = (folder / "environ").read_bytes()
                 line = (folder / "cmdline").read_bytes().decode("utf-8", "replace")
             except OSError:
                 continue
             if f"HOME={self.home}\0".encode() in environ and word in line:
                 found[int(folder.name)] = line.replace("\0", " ")
         return found
+
+    def brother(self, tag: str) -> Path:
+        """Another attempt prepared like the first; its state folder."""
+        folder = self.state.parent / tag
+        folder.mkdir()
+        for name in ("nonce", "run.sh", "setup.sh", "env", "python"):
+            (folder / name).write_bytes((self.state / name).read_bytes())
+        return folder
+
+    def marked(self, tag: str) -> list[int]:
+        """Living processes with the mark of the attempt `tag`."""
+        return [pid for pid in self.processes() if f"GPUPOOR_TAG={tag}:".encode() in _environ(pid)]
 
     def pid(self, name: str) -> int:
         """The number in a file of the state folder."""
@@ -109,12 +122,19 @@ class Machine:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     continue
-            time.sleep(0.02)
+            CLOCK.sleep(0.02)
+
+
+def _environ(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
 
 
 def until(fact, patience_s: float = PATIENCE_S) -> None:
     """Return when `fact()` is true; fail when it never is."""
-    last = time.monotonic() + patience_s
+    last = CLOCK.monotonic() + patience_s
     while not fact():
-        assert time.monotonic() < last, "it never came"
-        time.sleep(0.02)
+        assert CLOCK.monotonic() < last, "it never came"
+        CLOCK.sleep(0.02)
