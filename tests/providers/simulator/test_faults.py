@@ -9,10 +9,12 @@ OFFER = {"provider": "mock", "gpu": "RTX-4090", "vram_gb": 24.0, "price_per_hour
 
 
 def put_up(*rules: dict[str, object], now: int = 0) -> Faults:
+    """Faults of these rules."""
     return Faults(read_rules({"rules": list(rules)}, now))
 
 
 def hits(faults: Faults, times: int, call: str = "create", now: int = 0) -> list[bool]:
+    """Whether each of so many calls is hurt."""
     return [faults.on_call(call, "mock", [OFFER], now) is not None for _ in range(times)]
 
 
