@@ -83,14 +83,14 @@ def _broker(world: World) -> tuple[bool, str]:
     url = world.settings.broker_url
     if not url or url.startswith("memory:"):
         return True, "inside the orchestrator's own process"
-    from kombu.connection import Connection
+    from kombu import connection
 
+    untyped: Any = connection
+    limits = {"socket_connect_timeout": BROKER_S, "socket_timeout": BROKER_S}
     try:
-        with Connection(
-            url, connect_timeout=BROKER_S, transport_options={"socket_connect_timeout": BROKER_S}
-        ) as broker:
+        with untyped.Connection(url, connect_timeout=BROKER_S, transport_options=limits) as broker:
             broker.ensure_connection(max_retries=1, timeout=BROKER_S)
-            return True, broker.as_uri()
+            return True, str(broker.as_uri())
     except Exception as error:  # noqa: BLE001  # each transport has errors of its own; every one means the same here
         return False, f"the broker does not answer ({type(error).__name__}); jobs go on by the database alone, slower"
 

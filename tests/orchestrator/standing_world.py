@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.money import MINUTE, SECOND
+from orchestrator.blobs import FolderBlobs
 from orchestrator.db.engine import open_database
 from orchestrator.db.models import Job, Machine, Reservation
 from orchestrator.settings import Settings
@@ -99,16 +100,21 @@ class ListedMarket(Provider):
 
 def make_world(home: Path, markets: Sequence[Provider] = (), **settings: Any) -> World:
     """A world over a fresh database in `home`; only what views touch is there."""
+    facts: dict[str, Any] = {
+        "home": home,
+        "database_url": f"sqlite:///{home}/gpupoor.db",
+        "blobs_url": str(home / "blobs"),
+    }
     return World(
         clock=HandClock(),
         chance=None,
         ids=None,
-        settings=Settings(home=home, **settings),  # type: ignore[arg-type]
+        settings=Settings(**(facts | settings)),
         installation="inst0001",
         providers={market.facts.name: market for market in markets},
-        database=open_database(f"sqlite:///{home}/gpupoor.db"),
+        database=open_database(facts["database_url"]),
         shells=None,
-        blobs=None,
+        blobs=FolderBlobs(home / "blobs"),
         vault=None,  # type: ignore[arg-type]
         doorbell=None,
         limiter=OpenLimiter(),  # type: ignore[arg-type]
