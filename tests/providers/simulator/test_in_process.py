@@ -96,8 +96,12 @@ def test_a_whole_life_is_billed_exactly() -> None:
     assert (len(log), notes, ended) == (1200, b"end 0 1200 0\n", True)
     assert log.startswith(LOG_TEXT)
     assert ask(shell, manifest(TAG, ["out", "none"])) == {
-        **{"out.0": "dir", "bytes.0": "7", "count.0": "1"},
-        **{"out.1": "missing", "bytes.1": "0", "count.1": "0"},
+        "out.0": "dir",
+        "bytes.0": "7",
+        "count.0": "1",
+        "out.1": "missing",
+        "bytes.1": "0",
+        "count.1": "0",
     }
     packed = io.BytesIO()
     shell.get(pack(TAG, ["out"]), packed.write)

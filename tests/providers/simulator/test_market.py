@@ -19,6 +19,7 @@ PLAIN = {"provider": "mock", "gpu": "RTX-4090", "vram_gb": 24, "price_per_hour":
 
 
 def open_market(folder: Path, *entries: dict[str, object]) -> tuple[Market, Steps, StandInHosts]:
+    """A market that sells these, its clock and its hosts."""
     clock, hosts = Steps(), StandInHosts()
     market = Market(clock.now, hosts, folder)
     market.put_up(read_offers(list(entries) or [PLAIN]))
@@ -26,6 +27,7 @@ def open_market(folder: Path, *entries: dict[str, object]) -> tuple[Market, Step
 
 
 def rent(market: Market, spot: bool = False, **order: object) -> Machine:
+    """A machine of the first offer of that kind."""
     offer = next(offer for offer in market.for_sale("mock") if offer.spot == spot)
     return market.rent("mock", MarketOrder(offer.id, **order))[0]  # type: ignore[arg-type]
 

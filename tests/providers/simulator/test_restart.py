@@ -82,6 +82,7 @@ def taken(offers: list[Any]) -> list[Any]:
 
 
 def second_now(process: Process) -> Any:
+    """The cloud's time there."""
     return process.get("/_cloud/clock")["now"]
 
 
