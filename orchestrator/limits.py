@@ -13,7 +13,7 @@ Limits = dict[str, dict[str, Any]]
 
 _OF_THE_JOB = ("budget", "max_duration", "max_wait", "grace", "boot_limit")
 _OF_THE_INSTALLATION = ("max_gpus", "max_per_hour")
-_MONEY = ("budget", "max_per_hour")
+MONEY_LIMITS = ("budget", "max_per_hour")
 NO_BUDGET = (
     "no budget: write `budget: 5` into the job file, pass --budget 5, or set one for all jobs: "
     "gpupoor config set default_budget 5"
@@ -40,7 +40,14 @@ def limit_text(name: str, value: int | None) -> str | int | None:
     """The value of one limit as people and programs read it: money as decimal string, a duration, or a count."""
     if value is None or name == "max_gpus":
         return value
-    return usd(value) if name in _MONEY else duration_text(value)
+    return usd(value) if name in MONEY_LIMITS else duration_text(value)
+
+
+def limits_document(limits: Limits) -> dict[str, dict[str, Any]]:
+    """All limits for JSON."""
+    return {
+        name: {"value": limit_text(name, limit["value"]), "from": limit["from"]} for name, limit in limits.items()
+    }
 
 
 def job_budget(limits: Limits) -> int:

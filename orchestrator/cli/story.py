@@ -8,7 +8,7 @@ from jobs.states import LIVE
 from orchestrator.cli.output import clean, money, per_hour, print_table
 from orchestrator.db.models import Attempt, Event
 from orchestrator.ledger import used_so_far
-from orchestrator.limits import Limits, limit_text
+from orchestrator.limits import MONEY_LIMITS, Limits, limit_text
 from orchestrator.views.instants import clock_text, elapsed_text
 from orchestrator.views.jobs import Rows, cost_of, current_machine, phase_costs, price_per_hour, stops_at
 
@@ -26,7 +26,7 @@ def _line(rows: Rows, now: int) -> list[object]:
     return [
         job.handle,
         f"{job.state} ({job.phase})" if job.phase and job.phase != "run" else job.state,
-        None if machine is None else _gpu(machine.gpu, machine.gpu_count),
+        _gpu(machine.gpu, machine.gpu_count) if machine and (lives or job.state not in LIVE) else None,
         per_hour(price_per_hour(machine), job.simulated) if machine and lives else None,
         money(cost.settled + cost.running, job.simulated),
         money(job.budget, job.simulated),
@@ -65,7 +65,7 @@ def print_story(rows: Rows, events: Sequence[Event], now: int, zone: str) -> Non
     _say("money", f"{spent} of {money(job.budget, job.simulated)}, {money(cost.reserved, job.simulated)} more is held")
     if stop is not None:
         _say("stops", f"{clock_text(stop, now, zone)} at the latest ({elapsed_text(stop - now)} from now)")
-    _say("limits", limits_text(job.limits))
+    _say("limits", limits_text(job.limits, job.simulated))
     if job.state not in LIVE:
         code = "" if job.exit_code is None else f", exit code {job.exit_code}"
         _say("end", f"results {job.results}, clean-up {job.cleanup}{code}")
@@ -79,10 +79,15 @@ def print_story(rows: Rows, events: Sequence[Event], now: int, zone: str) -> Non
         click.echo(clean(f"  {clock_text(event.at, now, zone)}  {event_text(event)}"))
 
 
-def limits_text(limits: Limits) -> str:
+def limits_text(limits: Limits, simulated: bool) -> str:
     """Every limit that is set, with where it came from."""
-    said = [(name, limit_text(name, limit["value"]), limit["from"]) for name, limit in limits.items()]
-    return ", ".join(f"{name} {text} ({origin})" for name, text, origin in said if text is not None)
+    said = []
+    for name, limit in limits.items():
+        value = limit["value"]
+        if value is not None:
+            text = money(value, simulated) if name in MONEY_LIMITS else limit_text(name, value)
+            said.append(f"{name} {text} ({limit['from']})")
+    return ", ".join(said)
 
 
 def event_text(event: Event) -> str:

@@ -6,7 +6,7 @@ from jobs.money import usd
 from jobs.units import size_text
 from orchestrator.cli.output import money, per_hour
 from orchestrator.cli.story import limits_text
-from orchestrator.limits import Limits
+from orchestrator.limits import Limits, limits_document
 from orchestrator.placement import Candidate
 from orchestrator.preview import Preview
 from orchestrator.submit import Request
@@ -19,11 +19,11 @@ SHOWN_NAMES = 5
 def lines(request: Request, limits: Limits, preview: Preview, left_out: list[str], zone: str) -> list[str]:
     """One line per fact, in the words of the job file."""
     resources = request.spec.resources
-    said = [f"limits: {limits_text(limits)}"]
+    said = [f"limits: {limits_text(limits, request.simulated)}"]
     said.append(f"stop class {resources.stop}, trust {resources.trust}, spot {str(resources.spot).lower()}")
     said.append(bundle_text(request, left_out))
     best = preview.ranking.candidates[:SHOWN_OFFERS]
-    said += [f"offer: {_offer(candidate, request.simulated)}" for candidate in best]
+    said += [f"offer: {_offer(candidate, request)}" for candidate in best]
     said += [f"{name} does not answer: {text}" for name, text in sorted(preview.faults.items())]
     if best:
         said.append(_safety(best[0], request, preview, zone))
@@ -49,7 +49,7 @@ def document(request: Request, limits: Limits, preview: Preview, left_out: list[
     return {
         "name": request.spec.name or request.default_name,
         "simulated": request.simulated,
-        "limits": {name: {"value": _plain(name, limits), "from": limits[name]["from"]} for name in limits},
+        "limits": limits_document(limits),
         "bundle": None if request.bundle is None else {"bytes": request.bundle.bytes, "left_out": left_out},
         "offers": [
             {
@@ -57,7 +57,7 @@ def document(request: Request, limits: Limits, preview: Preview, left_out: list[
                 "region": candidate.offer.region,
                 "gpu": candidate.offer.gpu,
                 "gpu_count": candidate.offer.gpu_count,
-                "price_per_hour": usd(candidate.offer.price.per_hour),
+                "price_per_hour": usd(_per_hour(candidate, request)),
                 "total": usd(candidate.total),
                 "spot": candidate.offer.spot,
                 "stop_class": candidate.offer.stop_class,
@@ -68,21 +68,20 @@ def document(request: Request, limits: Limits, preview: Preview, left_out: list[
     }
 
 
-def _plain(name: str, limits: Limits) -> str | int | None:
-    from orchestrator.limits import limit_text
+def _per_hour(candidate: Candidate, request: Request) -> int:
+    """The whole machine, disk included."""
+    price = candidate.offer.price
+    return price.per_hour + request.spec.resources.disk_gb * price.disk_per_gb_hour
 
-    return limit_text(name, limits[name]["value"])
 
-
-def _offer(candidate: Candidate, simulated: bool) -> str:
-    offer = candidate.offer
+def _offer(candidate: Candidate, request: Request) -> str:
+    offer, simulated = candidate.offer, request.simulated
     count = f"{offer.gpu_count}x " if offer.gpu_count > 1 else ""
     spot = ", spot" if offer.spot else ""
-    return (
-        f"{count}{offer.gpu or 'no GPU'} on {offer.provider} {offer.region}".rstrip()
-        + f", {per_hour(offer.price.per_hour, simulated)}, about {money(candidate.total, simulated)} for this job"
-        + f" (up to {money(candidate.reserve, simulated)} is held; stop class {offer.stop_class}, {offer.trust}{spot})"
-    )
+    where = f"{count}{offer.gpu or 'no GPU'} on {offer.provider} {offer.region}".rstrip()
+    price = f"{per_hour(_per_hour(candidate, request), simulated)}, about {money(candidate.total, simulated)} for this job"
+    held = f"up to {money(candidate.reserve, simulated)} is held"
+    return f"{where}, {price} ({held}; stop class {offer.stop_class}, {offer.trust}{spot})"
 
 
 def _safety(best: Candidate, request: Request, preview: Preview, zone: str) -> str:

@@ -12,7 +12,7 @@ from jobs.money import usd
 from jobs.states import LIVE
 from orchestrator import ledger
 from orchestrator.db.models import Attempt, Entry, Job, Machine, Reservation
-from orchestrator.limits import limit_text
+from orchestrator.limits import limits_document
 from orchestrator.views.instants import rfc3339
 
 _ROWS_AT_ONCE = 400
@@ -114,10 +114,7 @@ def document(rows: Rows, now: int) -> dict[str, Any]:
         "held_until": rfc3339(machine.held_until) if machine else None,
         "checkpoints": [],
         "attempts": [_attempt(rows, attempt, now) for attempt in rows.attempts],
-        "limits": {
-            name: {"value": limit_text(name, limit["value"]), "from": limit["from"]}
-            for name, limit in job.limits.items()
-        },
+        "limits": limits_document(job.limits),
         "git": job.git,
         "submitted_at": rfc3339(job.submitted_at),
         "started_at": rfc3339(job.started_at),

@@ -35,8 +35,8 @@ def world(started: list[Any]) -> World:
     now = world.clock.now()
     store(
         world,
-        make_job("job1", state="failed", phase=None, attempt_number=2, submitted_at=now - 2, ended_at=now, budget=5_000_000,
-                 reason_code="own_exit", reason="exit code 3", exit_code=3, cleanup="done", folder=str(Path.cwd())),
+        make_job("job1", state="failed", phase=None, attempt_number=2, submitted_at=now - 2, ended_at=now,
+                 budget=5_000_000, reason_code="own_exit", reason="exit code 3", exit_code=3, cleanup="done", folder=str(Path.cwd())),
         make_job("job2", state="queued", phase=None, submitted_at=now - 1, simulated=False, waiting_for="budget",
                  waiting_reason="the cap is reached", folder="/elsewhere"),
     )  # fmt: skip
@@ -90,7 +90,8 @@ def test_status_without_a_name_in_a_pipe_draws_nothing(gpupoor: Gpupoor) -> None
     ("words", "data"),
     [
         (["job1"], b"out\n\x80\xff\nerr\n"), ([], b"out\n\x80\xff\nerr\n"), (["job1", "--attempt", "1"], b"first\n"),
-        (["job1", "--stderr"], b"err\n"), (["job1", "--stdout"], b"out\n\x80\xff\n"), (["job1", "--tail", "1"], b"err\n"),
+        (["job1", "--stderr"], b"err\n"), (["job1", "--stdout"], b"out\n\x80\xff\n"),
+        (["job1", "--tail", "1"], b"err\n"),
         (["job1", "--stdout", "--tail", "1"], b"\x80\xff\n"), (["job1", "--tail", "0"], b""), (["job2"], b""),
     ],
 )  # fmt: skip

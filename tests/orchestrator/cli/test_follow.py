@@ -69,7 +69,8 @@ def test_every_byte_is_shown_once_and_the_end_is_seen(world: World) -> None:
     rows = Follower(world, "job1", Screen(log, notes)).follow()
     assert log.getvalue() == b"one\n\x80\xff\rlast"
     assert final_code(rows.job) == 0
-    assert [line.split(" (")[0] for line in notes.getvalue().splitlines()] == ["job1-0000 running", "job1-0000 succeeded"]
+    told = [line.split(" (")[0] for line in notes.getvalue().splitlines()]
+    assert told == ["job1-0000 running", "job1-0000 succeeded"]
 
 
 def test_a_second_attempt_begins_its_own_log(world: World) -> None:
