@@ -26,7 +26,7 @@ class Terms:
     """Under which terms a job looks for a machine.
 
     budget_left: micro-dollars of the job's budget that nothing holds. duration: limit of setup + run that is
-    left, or None. bad_hosts: (provider, host) -> weight now. embedded: we may fall asleep with the laptop.
+    left, or None. max_gpus: of all machines together. bad_hosts: (provider, host) -> weight now.
     """
 
     now: int
@@ -36,6 +36,7 @@ class Terms:
     grace: int
     guard_every: int
     no_fuse_ok: bool = False
+    max_gpus: int | None = None
     bad_hosts: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
@@ -116,6 +117,8 @@ def unfit(spec: JobSpec, offer: Offer, terms: Terms) -> tuple[str, str] | None:
         return "stop", "nothing would stop this machine while we sleep (--no-fuse-ok takes it)"
     if spec.image and not offer.container:
         return "image", "a virtual machine runs no container image"
+    if terms.max_gpus is not None and offer.gpu and offer.gpu_count > terms.max_gpus:
+        return "gpu", f"has {offer.gpu_count} GPUs, max_gpus is {terms.max_gpus}"
     _, reason = fitting_wish(spec, offer)
     return ("gpu", reason) if reason else None
 

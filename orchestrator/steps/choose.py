@@ -98,6 +98,7 @@ def terms(snap: Snapshot, world: World) -> Terms:
         grace=snap.grace(world.settings),
         guard_every=world.settings.guard_every,
         no_fuse_ok=snap.job.no_fuse_ok,
+        max_gpus=world.settings.max_gpus,
         bad_hosts=bad,
     )
 

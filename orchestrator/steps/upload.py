@@ -12,6 +12,8 @@ from orchestrator.snapshot import Snapshot, open_shell
 from orchestrator.world import World
 from providers.shell import ShellError, WrongHostKey
 
+EMPTY_TAR = bytes(1024)  # two blocks of zeros: the end of an archive
+
 
 def upload(snap: Snapshot, world: World) -> StepResult:
     """starting/uploading -> setup. May be repeated from the start; nothing runs yet."""
@@ -30,7 +32,7 @@ def upload(snap: Snapshot, world: World) -> StepResult:
             with world.blobs.open(snap.job.bundle) as source:
                 unpacked = shell.put(unpack(snap.tag), source)
         else:
-            unpacked = shell.perform(unpack(snap.tag))
+            unpacked = shell.perform(unpack(snap.tag), stdin=EMPTY_TAR)
         world.point("upload.unpacked")
         prepared = shell.perform(prepare(snap.tag), stdin=_prepared(snap, world))
     except WrongHostKey:
