@@ -1,6 +1,7 @@
 """One simulated cloud: its market, clock and state behind one lock, and its calls played with their faults."""
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from jobs.errors import GpupoorError
 from jobs.money import SECOND
 from providers.simulator.cloud_clock import CloudClock, rfc3339
 from providers.simulator.face import Answer, Ask, Face, Request
@@ -149,7 +151,7 @@ class Cloud:
             fields = offer.fields() if offer else {"id": ask.order.offer_id}
             return [{**fields, "label": ask.order.label}]
         try:
-            return [market.line(market.find(face.name, ask.machine_id))]
+            return [market.line(market.find(face.name, ask.machine_id, hidden_too=True))]
         except Unknown:
             return [{"id": ask.machine_id}]
 
@@ -252,6 +254,9 @@ class Cloud:
 def tick(cloud: Cloud, stopped: threading.Event, pause: Callable[[float], object]) -> None:
     """Look at the machines again and again, so that what they do by themselves is booked and faults reach them."""
     while not stopped.is_set():
-        with cloud.booked():
-            pass
+        try:
+            with cloud.booked():
+                pass
+        except (GpupoorError, OSError) as error:
+            print(f"the machines could not be looked at: {error}", file=sys.stderr, flush=True)
         pause(0.03)

@@ -101,7 +101,7 @@ class MockFace:
             assert ask.order is not None
             machine, new = market.rent(self.name, ask.order, deeds)
             return Answer(201 if new else 200, show_machine(machine, market))
-        machine = market.find(self.name, ask.machine_id)
+        machine = market.find(self.name, ask.machine_id, hidden_too=ask.call == "delete")
         if ask.call == "get":
             return Answer(200, show_machine(machine, market))
         over = machine.ended_at is not None

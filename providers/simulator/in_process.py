@@ -202,7 +202,7 @@ class SimulatedProvider(Provider):
         def act(rule: Rule | None) -> None:
             do = rule.do if rule else {}
             try:
-                machine = market.find(self.facts.name, machine_id)
+                machine = market.find(self.facts.name, machine_id, hidden_too=True)
             except Unknown:
                 return
             market.release(machine, do.get("still_alive_s", 0), do.get("reborn"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from jobs.errors import GpupoorError
 from jobs.money import SECOND, usd
 from providers.shell import Access
 from providers.simulator import bill
@@ -121,23 +122,32 @@ class Market:
         )
         if machine.stop == "hard" and order.stop_at is not None:
             machine.plan_end(max(order.stop_at, now))
-        self._start(machine)
+        if not self._start(machine):
+            raise SoldOut(order.offer_id)
         return machine, True
 
     def _new_id(self, now: int) -> str:
         return f"m{now // SECOND:x}-{len(self.machines) + 1}"
 
-    def _start(self, machine: Machine) -> None:
-        """Booked first: a cloud that dies here boots the machine when it comes up again."""
+    def _start(self, machine: Machine) -> bool:
+        """Booked first: a cloud that dies here boots the machine when it comes up again.
+
+        False: this computer cannot make it, so it ended at once and cost nothing.
+        """
         self._enter(machine)
         hurts = self.afflictions.judge(machine)
         self.afflictions.time_boot(machine, hurts)
         self.save(machine)
         self._keep_counts()
         self._commit()
-        self.hosts.boot(machine.id, self.folder_of(machine), self.afflictions.boot_plan(machine, hurts))
+        try:
+            self.hosts.boot(machine.id, self.folder_of(machine), self.afflictions.boot_plan(machine, hurts))
+        except GpupoorError:
+            self.end(machine, machine.created_at)
+            return False
         self.afflictions.settle(machine)
         self.save(machine)
+        return True
 
     def _enter(self, machine: Machine) -> None:
         self.machines[machine.id] = machine
@@ -157,10 +167,15 @@ class Market:
             if machine.provider == provider and region in (None, machine.region) and machine.hidden_until <= now
         ]
 
-    def find(self, provider: str, machine_id: str) -> Machine:
-        """One machine, also after its end. Raises Unknown where get would not show it."""
+    def find(self, provider: str, machine_id: str, hidden_too: bool = False) -> Machine:
+        """One machine, also after its end. Raises Unknown where get would not show it.
+
+        hidden_too: a delete reaches a machine that is not to be seen yet.
+        """
         machine = self.machines.get(machine_id)
-        if machine is None or machine.provider != provider or machine.vanished or machine.hidden_until > self.now():
+        if machine is None or machine.provider != provider or machine.vanished:
+            raise Unknown(machine_id)
+        if machine.hidden_until > self.now() and not hidden_too:
             raise Unknown(machine_id)
         return machine
 
@@ -194,11 +209,11 @@ class Market:
     # -- ending
 
     def release(self, machine: Machine, still_alive_s: float = 0.0, reborn: dict[str, Any] | None = None) -> None:
-        """Delete it; with `still_alive_s` it is accepted and lives on for so long. Silent when it is over.
+        """Delete it; with `still_alive_s` it is accepted and lives on for so long. A repetition changes nothing.
 
         reborn: its spot request stands and starts it anew.
         """
-        if machine.ended_at is None:
+        if machine.ended_at is None and not machine.deleting:
             machine.deleting, machine.reborn = True, reborn or machine.reborn
             machine.plan_end(self.now() + round(still_alive_s * SECOND))
             self.save(machine)

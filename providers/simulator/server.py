@@ -186,7 +186,11 @@ def serve(
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     clock = CloudClock(state / CLOCK_FILE, RealClock().now, speed)
     hosts = RealHosts(state, state / CLOCK_FILE, sshd=sshd, as_user=as_user)
-    run(state, port, faults, market, clock, hosts)
+    hosts.ready()
+    try:
+        run(state, port, faults, market, clock, hosts)
+    finally:
+        hosts.close()
 
 
 def run(state: Path, port: int, faults: Path | None, market: Path | None, clock: CloudClock, hosts: Hosts) -> None:

@@ -258,10 +258,20 @@ def test_a_deleted_machine_can_live_on(client: Client) -> None:
     client.fault("delete", {"still_alive_s": 90})
     assert client.call("DELETE", f"/machines/{machine}").json()["state"] == "terminating"
     client.advance(60)
+    assert client.call("DELETE", f"/machines/{machine}").status_code == 202
     assert client.bill()["alive"] == 1
     assert client.call("GET", "/machines").json()["machines"][0]["state"] == "terminating"
     client.advance(60)
     assert (client.bill()["alive"], client.bill()["total"]) == (0, "0.01")
+
+
+def test_a_hidden_machine_can_be_deleted(client: Client) -> None:
+    """Not to be seen in list and get, it is ended all the same."""
+    client.fault("create", {"hide_for_s": 60})
+    machine = client.create().json()["id"]
+    assert client.call("GET", f"/machines/{machine}").status_code == 404
+    assert client.call("DELETE", f"/machines/{machine}").status_code == 202
+    assert client.bill()["alive"] == 0
 
 
 def test_machines_can_be_hurt(client: Client) -> None:
