@@ -7,7 +7,7 @@ from celery import Celery
 
 from orchestrator import tasks
 
-EMBEDDED: Final = "memory://"
+EMBEDDED: Final = "memory://localhost/"
 _POLL_S: Final = 0.02
 
 

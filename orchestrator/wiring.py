@@ -19,7 +19,7 @@ from orchestrator.doorbell import CommittedDoorbell
 from orchestrator.settings import Settings, load
 from orchestrator.shells import ShellPool
 from orchestrator.vault import FernetVault
-from orchestrator.world import Doorbell, Keeper, NoKeeper, World
+from orchestrator.world import Chance, Doorbell, Keeper, NoKeeper, World
 from providers.clock import Clock, RealClock
 from providers.shell import ShellKey
 
@@ -46,7 +46,8 @@ def world(settings: Settings, doorbell: Doorbell | None = None, with_keeper: boo
     clock = open_clock(settings)
     database = open_database(settings.database_url, clock)
     ids = SystemIds()
-    providers = KnownProviders(settings)
+    chance = secrets.SystemRandom()
+    providers = KnownProviders(settings, clock, chance)
     keeper: Keeper = NoKeeper()
     if with_keeper:
         from orchestrator.keeper import LeaseKeeper
@@ -54,7 +55,7 @@ def world(settings: Settings, doorbell: Doorbell | None = None, with_keeper: boo
         keeper = LeaseKeeper(database, clock, settings.lease)
     return World(
         clock=clock,
-        chance=secrets.SystemRandom(),
+        chance=chance,
         ids=ids,
         settings=settings,
         installation=installation_id(database, lambda: ids.short() + ids.short(), clock.now()),
@@ -110,8 +111,8 @@ class KnownProviders(Mapping[str, "Provider"]):
     A key may be stored, and a simulated cloud started, while this process runs.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, clock: Clock, chance: Chance) -> None:
+        self._settings, self._clock, self._chance = settings, clock, chance
         self._lock = threading.Lock()
         self._built: dict[str, Provider] = {}
         self._stamp: tuple[object, ...] | None = None
