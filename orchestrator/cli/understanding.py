@@ -79,9 +79,9 @@ def _offer(candidate: Candidate, request: Request) -> str:
     count = f"{offer.gpu_count}x " if offer.gpu_count > 1 else ""
     spot = ", spot" if offer.spot else ""
     where = f"{count}{offer.gpu or 'no GPU'} on {offer.provider} {offer.region}".rstrip()
-    price = f"{per_hour(_per_hour(candidate, request), simulated)}, about {money(candidate.total, simulated)} for this job"
-    held = f"up to {money(candidate.reserve, simulated)} is held"
-    return f"{where}, {price} ({held}; stop class {offer.stop_class}, {offer.trust}{spot})"
+    price = per_hour(_per_hour(candidate, request), simulated)
+    total, held = money(candidate.total, simulated), money(candidate.reserve, simulated)
+    return f"{where}, {price}, about {total} for this job (up to {held} is held; stop class {offer.stop_class}, {offer.trust}{spot})"
 
 
 def _safety(best: Candidate, request: Request, preview: Preview, zone: str) -> str:

@@ -36,7 +36,8 @@ def world(started: list[Any]) -> World:
     store(
         world,
         make_job("job1", state="failed", phase=None, attempt_number=2, submitted_at=now - 2, ended_at=now,
-                 budget=5_000_000, reason_code="own_exit", reason="exit code 3", exit_code=3, cleanup="done", folder=str(Path.cwd())),
+                 budget=5_000_000, reason_code="own_exit", reason="exit code 3", exit_code=3, cleanup="done",
+                 folder=str(Path.cwd())),
         make_job("job2", state="queued", phase=None, submitted_at=now - 1, simulated=False, waiting_for="budget",
                  waiting_reason="the cap is reached", folder="/elsewhere"),
     )  # fmt: skip
