@@ -16,7 +16,7 @@ from providers.simulator.cloud_clock import CloudClock, rfc3339
 from providers.simulator.face import Answer, Ask, Face, Request
 from providers.simulator.faults import Rule
 from providers.simulator.hosting import Hosts
-from providers.simulator.market import Market, Unknown
+from providers.simulator.market import Market, UnknownMachineError
 from providers.simulator.offers import MarketOffer, read_offers
 from providers.simulator.state_file import StateFile
 
@@ -152,7 +152,7 @@ class Cloud:
             return [{**fields, "label": ask.order.label}]
         try:
             return [market.line(market.find(face.name, ask.machine_id, hidden_too=True))]
-        except Unknown:
+        except UnknownMachineError:
             return [{"id": ask.machine_id}]
 
     def _play(self, face: Face, ask: Ask, rule: Rule, word: str | None) -> Answer | Silence:

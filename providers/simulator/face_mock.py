@@ -33,7 +33,7 @@ from providers.simulator.bill import machine_cost, scaled
 from providers.simulator.cloud_clock import parse_rfc3339, rfc3339
 from providers.simulator.face import Answer, Ask, Request
 from providers.simulator.machine import GONE, Machine, MarketOrder
-from providers.simulator.market import Market, SoldOut, Unknown
+from providers.simulator.market import Market, SoldOutError, UnknownMachineError
 from providers.simulator.offers import MarketOffer
 
 _STATUS: Final = {
@@ -86,9 +86,9 @@ class MockFace:
         """Do what is asked; deeds are those of the rule that hurts this call."""
         try:
             return self._act(ask, market, deeds)
-        except SoldOut as error:
+        except SoldOutError as error:
             return self.error("no_capacity", f"offer {error} is not to be had")
-        except Unknown as error:
+        except UnknownMachineError as error:
             return self.error("not_found", f"there is no machine {error}")
 
     def _act(self, ask: Ask, market: Market, deeds: Mapping[str, Any]) -> Answer:

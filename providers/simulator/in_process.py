@@ -31,7 +31,7 @@ from providers.shell import Access, Shell, ShellKey, Unreachable, WrongHostKey
 from providers.simulator.bill import machine_cost, scaled
 from providers.simulator.faults import Rule, read_rules
 from providers.simulator.machine import GONE, Machine, MarketOrder
-from providers.simulator.market import Market, SoldOut, Unknown
+from providers.simulator.market import Market, SoldOutError, UnknownMachineError
 from providers.simulator.offers import MarketOffer, read_offers
 from providers.simulator.sim_hosts import SimHosts
 from providers.simulator.sim_job import FakeJob
@@ -168,7 +168,7 @@ class SimulatedProvider(Provider):
                 )
             try:
                 machine, _ = market.rent(self.facts.name, wanted, rule.do if rule else {})
-            except SoldOut as error:
+            except SoldOutError as error:
                 raise NoCapacity(f"offer {error} is not to be had") from None
             return self._sighting(machine, rule)
 
@@ -203,7 +203,7 @@ class SimulatedProvider(Provider):
             do = rule.do if rule else {}
             try:
                 machine = market.find(self.facts.name, machine_id, hidden_too=True)
-            except Unknown:
+            except UnknownMachineError:
                 return
             market.release(machine, do.get("still_alive_s", 0), do.get("reborn"))
 
@@ -230,7 +230,7 @@ class SimulatedProvider(Provider):
         """What the machine cost, where its market tells."""
         try:
             machine = self._cloud.market.find(self.facts.name, machine_id)
-        except Unknown:
+        except UnknownMachineError:
             return None
         return machine_cost(machine, self._cloud.clock.now()) if machine.bills else None
 
@@ -288,7 +288,7 @@ class SimulatedProvider(Provider):
     def _lines(self, machine_id: str) -> list[dict[str, object]]:
         try:
             return [self._cloud.market.line(self._cloud.market.find(self.facts.name, machine_id))]
-        except Unknown:
+        except UnknownMachineError:
             return [{"id": machine_id}]
 
     def _get(self, machine_id: str, rule: Rule | None) -> Sighting:
@@ -297,7 +297,7 @@ class SimulatedProvider(Provider):
             if rule is not None and "hide_for_s" in rule.do:
                 self._hide(rule, [market.find(self.facts.name, machine_id)])
             return self._sighting(market.find(self.facts.name, machine_id), rule)
-        except Unknown:
+        except UnknownMachineError:
             raise Gone(f"there is no machine {machine_id}") from None
 
     def _hide(self, rule: Rule, machines: Sequence[Machine]) -> None:

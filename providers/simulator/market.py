@@ -24,11 +24,11 @@ from providers.simulator.offers import MarketOffer
 Save = Callable[[str, str, object], None]
 
 
-class SoldOut(Exception):
+class SoldOutError(Exception):
     """The offer is not to be had now; nothing was made."""
 
 
-class Unknown(Exception):
+class UnknownMachineError(Exception):
     """There is no such machine, or it is not to be seen."""
 
 
@@ -81,7 +81,7 @@ class Market:
         return [offer for offer in left if offer.provider == provider and offer.capacity > 0]
 
     def rent(self, provider: str, order: MarketOrder, deeds: Mapping[str, Any] | None = None) -> tuple[Machine, bool]:
-        """(machine, whether it is new): the same token again is the same machine. Raises SoldOut.
+        """(machine, whether it is new): the same token again is the same machine. Raises SoldOutError.
 
         deeds: what a rule on create does to the new machine.
         """
@@ -91,7 +91,7 @@ class Market:
         if known is not None:
             return self.machines[known], False
         if offer is None or all(offer.id != one.id for one in self.for_sale(provider)):
-            raise SoldOut(order.offer_id)
+            raise SoldOutError(order.offer_id)
         now = self.now()
         machine = Machine(
             id=self._new_id(now),
@@ -123,7 +123,7 @@ class Market:
         if machine.stop == "hard" and order.stop_at is not None:
             machine.plan_end(max(order.stop_at, now))
         if not self._start(machine):
-            raise SoldOut(order.offer_id)
+            raise SoldOutError(order.offer_id)
         return machine, True
 
     def _new_id(self, now: int) -> str:
@@ -168,15 +168,15 @@ class Market:
         ]
 
     def find(self, provider: str, machine_id: str, hidden_too: bool = False) -> Machine:
-        """One machine, also after its end. Raises Unknown where get would not show it.
+        """One machine, also after its end. Raises UnknownMachineError where get would not show it.
 
         hidden_too: a delete reaches a machine that is not to be seen yet.
         """
         machine = self.machines.get(machine_id)
         if machine is None or machine.provider != provider or machine.vanished:
-            raise Unknown(machine_id)
+            raise UnknownMachineError(machine_id)
         if machine.hidden_until > self.now() and not hidden_too:
-            raise Unknown(machine_id)
+            raise UnknownMachineError(machine_id)
         return machine
 
     def alive(self) -> list[Machine]:

@@ -28,7 +28,7 @@ from providers.simulator.face import Answer, Face, Request
 from providers.simulator.face_mock import MockFace
 from providers.simulator.faults import read_rules
 from providers.simulator.hosting import Hosts
-from providers.simulator.state_file import AlreadyHeld, StateFile
+from providers.simulator.state_file import FolderHeldError, StateFile
 
 CLOCK_FILE: Final = "clock"
 BODY_LIMIT: Final = 16_000_000
@@ -155,7 +155,7 @@ def _named(value: Any) -> Any:
 
 
 def open_cloud(state: Path, clock: CloudClock, hosts: Hosts, faults: Path | None, market: Path | None) -> Cloud:
-    """A cloud on a state folder: what it was, then the files laid over it. Raises Usage, AlreadyHeld."""
+    """A cloud on a state folder: what it was, then the files laid over it. Raises Usage, FolderHeldError."""
     cloud = Cloud(state, clock, hosts, StateFile(state), [MockFace()])
     known = cloud.restore()
     try:
@@ -197,7 +197,7 @@ def run(state: Path, port: int, faults: Path | None, market: Path | None, clock:
     """As `serve`, with a clock and hosts handed in."""
     try:
         cloud = open_cloud(state, clock, hosts, faults, market)
-    except AlreadyHeld as error:
+    except FolderHeldError as error:
         raise Usage(str(error)) from None
     try:
         server = CloudServer(port, cloud)

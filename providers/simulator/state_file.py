@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 
-class AlreadyHeld(Exception):
+class FolderHeldError(Exception):
     """Another process runs a cloud on this state folder."""
 
 
 class StateFile:
     """Values of JSON by kind and key, and the log of requests. Nothing is durable before `commit`.
 
-    Raises AlreadyHeld when another process has the folder. One caller at a time, from any thread.
+    Raises FolderHeldError when another process has the folder. One caller at a time, from any thread.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -27,7 +27,7 @@ class StateFile:
             fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock)
-            raise AlreadyHeld(f"another cloud runs on {folder}; stop it first or name another --state") from None
+            raise FolderHeldError(f"another cloud runs on {folder}; stop it first or name another --state") from None
         self._rows = sqlite3.connect(folder / "cloud.sqlite", check_same_thread=False)
         self._rows.execute("pragma journal_mode = wal")
         self._rows.execute("pragma synchronous = full")

@@ -10,7 +10,7 @@ from jobs.money import usd
 from providers.simulator.bill import machine_cost
 from providers.simulator.faults import read_rules
 from providers.simulator.machine import Machine, MarketOrder
-from providers.simulator.market import Market, SoldOut, Unknown
+from providers.simulator.market import Market, SoldOutError, UnknownMachineError
 from providers.simulator.offers import read_offers
 from tests.providers.simulator.stand_in import StandInHosts, Steps
 
@@ -131,7 +131,7 @@ def test_capacity_is_given_back(tmp_path: Path) -> None:
     market, _, _ = open_market(tmp_path, {**PLAIN, "capacity": 1, "spot_price": "0.1"})
     machine = rent(market)
     assert market.for_sale("mock") == []
-    with pytest.raises(SoldOut):
+    with pytest.raises(SoldOutError):
         market.rent("mock", MarketOrder(machine.stock))
     market.release(machine)
     assert len(market.for_sale("mock")) == 2
@@ -151,7 +151,7 @@ def test_a_hidden_machine_appears_in_time(tmp_path: Path) -> None:
     offer = market.for_sale("mock")[0]
     machine, _ = market.rent("mock", MarketOrder(offer.id), {"hide_for_s": 180})
     assert market.seen("mock") == []
-    with pytest.raises(Unknown):
+    with pytest.raises(UnknownMachineError):
         market.find("mock", machine.id)
     assert market.bill()["alive"] == 1
     clock.advance(180)
