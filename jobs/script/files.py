@@ -61,14 +61,15 @@ inside() {
 """
 
 _MANIFEST = r"""
+# -q: a name with a newline stays one line; where ls has no -q it does so anyway
+list=-lnqd; ls "$list" . >/dev/null 2>&1 || list=-lnd
 i=0
 for output in "$@"; do
   kind=missing bytes=0 count=0
   if inside "$output"; then
     kind=file
     [ ! -d "$output" ] || [ -L "$output" ] || kind=dir
-    # -q: a name with a newline stays one line
-    set -- $(find "./$output" ! -type d -exec env LC_ALL=C ls -lnqd {} + 2>/dev/null |
+    set -- $(find "./$output" ! -type d -exec env LC_ALL=C ls "$list" {} + 2>/dev/null |
       awk '/^-/ { sum += $5 } END { printf "%.0f %d\n", sum, NR }')
     bytes=${1:-0} count=${2:-0}
   fi

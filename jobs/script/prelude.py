@@ -26,10 +26,12 @@ alone() {
   fi
   exec setsid "$@"
 }
+# Whether the file $1, words ended by NUL, has $2
+holds() { { tr '\000' '\n' <"$1" | LC_ALL=C grep -qF "$2"; } 2>/dev/null; }
 # Whether process $1 lives and has the word $2 in its command line (a zombie has none)
 is() {
   [ -n "$1" ] || return 1
-  if [ -r /proc/self/stat ]; then LC_ALL=C grep -qsF "$2" "/proc/$1/cmdline"; return; fi
+  if [ -r /proc/self/stat ]; then holds "/proc/$1/cmdline" "$2"; return; fi
   case $(ps -ww -o args= -p "$1" 2>/dev/null) in *"$2"*) ;; *) return 1 ;; esac
 }
 first_line() { line=; { read -r line <"$1"; } 2>/dev/null; }
@@ -38,7 +40,9 @@ group() { first_line "$S/pid"; J=$line; }
 # Pids of all living processes that carry the mark $1 or are in group or session $2; with $3 those outside the group
 members() {
   if [ -r /proc/self/stat ]; then
-    marked=$(LC_ALL=C grep -lsF "$1" /proc/[0-9]*/environ)
+    # One grep for all, unless it is one that sees no further than a NUL
+    if printf 'a\000b' | grep -qF b; then marked=$(LC_ALL=C grep -lsF "$1" /proc/[0-9]*/environ)
+    else marked=$(for file in /proc/[0-9]*/environ; do ! holds "$file" "$1" || echo "$file"; done); fi
     cat /proc/[0-9]*/stat 2>/dev/null | while read -r line; do
       pid=${line%% *}; set -- "$1" "${2-}" "${3-}" ${line##*) }
       [ "$4" != Z ] && [ "$4" != X ] || continue

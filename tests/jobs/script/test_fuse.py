@@ -7,7 +7,7 @@ import pytest
 
 from jobs.script.fuse import arm_fuse, boot_fuse_text
 from jobs.script.hello import hello
-from tests.jobs.script.machine import CLOCK, NONCE, TAG, until
+from tests.jobs.script.machine import NONCE, TAG, until
 
 ARMED = {"fuse": "armed"}
 
@@ -56,9 +56,9 @@ def test_it_kills_whoever_ignores_term(fused):
 def test_moved_later(fused):
     """An end that is moved later is respected, by the process that burns already."""
     assert fused.ask(arm_fuse(TAG, 3, 0, 'echo gone >> "$HOME/gone"')) == ARMED
-    first = _pid(fused)
+    first, end = _pid(fused), int((fused.state.parent / "fuse.end").read_text())
     assert fused.ask(arm_fuse(TAG, 600, 0, "")) == ARMED
-    CLOCK.sleep(4)
+    until(lambda: int(fused.ask(hello(TAG, NONCE, False))["uptime"]) > end + 1)
     assert _pid(fused) == first and first in fused.processes("gpupoor-fuse")
     assert not (fused.home / "gone").exists()
     assert fused.ask(arm_fuse(TAG, 0, 0, "")) == ARMED

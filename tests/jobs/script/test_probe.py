@@ -5,9 +5,15 @@ import subprocess
 
 import pytest
 
+from jobs.command import Command
+from jobs.script.files import manifest, pack, prepare, unpack
+from jobs.script.follow import follow, follow_stderr
+from jobs.script.fuse import arm_fuse, boot_fuse_text
 from jobs.script.hello import hello
 from jobs.script.probe import probe
 from jobs.script.replies import parse
+from jobs.script.start import start, state
+from jobs.script.stop import stop, tombstone
 from tests.jobs.script.conftest import without
 from tests.jobs.script.machine import NONCE, TAG
 
@@ -80,3 +86,18 @@ def test_tags(tag):
     """A tag is never anything but letters, digits, dots, dashes and underscores."""
     with pytest.raises(ValueError):
         hello(tag, NONCE, True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(hello(TAG, NONCE, True), arm_fuse(TAG, 1, 1, "true"), probe(), unpack(TAG), prepare(TAG), start(TAG, NONCE)),
+        *(follow(TAG, 0), follow_stderr(TAG, 0), stop(TAG, 1), tombstone(TAG), state(TAG)),
+        *(manifest(TAG, ["a", "b"]), pack(TAG, ["a"]), Command("boot", boot_fuse_text(1, 1, "true"))),
+    ],
+    ids=lambda command: command.kind,
+)
+def test_texts_are_short(command):
+    """Every text fits into one command line of every system, and kinds and facts are those of the function."""
+    assert len(command.text.encode()) < 64_000
+    assert command.kind in ("probe", "boot") or command.facts["tag"] == TAG

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -171,7 +172,7 @@ def test_interrupts_reach_the_job(machine):
 
 def test_without_bash(machine, tmp_path):
     """Where bash is missing, sh -e runs the job and the log says so first."""
-    if os.path.realpath(machine.shell).endswith("bash"):  # noqa: PTH
+    if Path(machine.shell).resolve().name == "bash":
         pytest.skip("this machine's sh is bash")
     machine.env["PATH"] = f"{tmp_path}/bin:" + without(tmp_path / "programs", "bash", "rbash")
     assert machine.run("echo one; false; echo two") == 1
@@ -203,3 +204,18 @@ def test_python_that_cannot_be_had(machine, tmp_path):
     machine.env["PATH"] = f"{tmp_path}/bin:" + without(tmp_path / "programs", "uv")
     assert machine.run("echo never", python="3.99") == 1
     assert machine.log.startswith(b"gpupoor: python 3.99 cannot be had") and machine.log.count(b"\n") == 1
+
+
+def test_what_the_image_sets(machine, tmp_path):
+    """In a container the job's PATH begins with what PID 1 has; where PID 1 is a system's init it does not."""
+    machine.prepare('printf "%s\\n" "$PATH" "$LD_LIBRARY_PATH"')
+    init = tmp_path / "init"
+    init.mkdir()
+    (init / "comm").write_text("sleep\n")
+    (init / "environ").write_bytes(b"KEY=not yours\0PATH=/opt/conda/bin:/bin\0LD_LIBRARY_PATH=/usr/local/nvidia\0")
+    text = start(TAG, NONCE).text
+    text = text.replace("/proc/1/comm", str(init / "comm")).replace("/proc/1/environ", str(init / "environ"))
+    assert machine.ask(text) == {"start": "started"}
+    assert machine.wait() == 0
+    path, libraries = machine.log.decode().splitlines()
+    assert path.startswith("/opt/conda/bin:/bin:") and libraries == "/usr/local/nvidia"
