@@ -152,11 +152,15 @@ for (@ARGV) {
     $wanted += $1 * $factor{$2 || 's'};
 }
 if (!@ARGV) { print STDERR "sleep: missing operand\n"; exit 1 }
+# A stepped clock is seen here before PID 1 has written the uptime: whoever sleeps and then reads the uptime
+# would take the step for no time at all and sleep again, so the sleep ends when the uptime has come too.
+sub up { open(my $file, '<', '/proc/uptime') or return 9e15; return (split ' ', <$file> // '9e15')[0] }
+my $up = up() + $wanted - 0.02;
 my ($now, $first_speed) = clock();
 my $end = $now + $wanted * 1e6 + ($fine ? 0 : 1e6 * $first_speed);
 while (1) {
     my ($at, $speed) = clock();
-    last if $at >= $end;
+    last if $at >= $end && ($speed == 1 || up() >= $up);
     my $rest = $speed > 0 ? ($end - $at) / 1e6 / $speed : 0.02;
     my $most = $speed == 1 ? 0.2 : 0.02;
     select(undef, undef, undef, $rest < $most ? $rest + 0.0001 : $most);

@@ -3,7 +3,6 @@
 import io
 import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import asyncssh
 import paramiko
 
+from providers.clock import RealClock
 from providers.simulator import clock_file
 from providers.simulator.hosting import BootPlan
 from providers.simulator.hosts import RealHosts
@@ -21,10 +21,11 @@ PUBLIC = KEY.export_public_key().decode().strip()
 
 def eventually(condition: Callable[[], object], limit_s: float = 30.0) -> None:
     """Wait for a condition; the limit only ends a test that has failed."""
-    end = time.monotonic() + limit_s
+    clock = RealClock()
+    end = clock.monotonic() + limit_s
     while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.01)
+        assert clock.monotonic() < end, "it never came true"
+        clock.sleep(0.01)
 
 
 @dataclass
@@ -75,7 +76,8 @@ class Client:
     @staticmethod
     def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
         try:
-            channel.sendall(stdin)
+            for start in range(0, len(stdin), 1 << 18):  # sendall copies the rest for each packet
+                channel.sendall(stdin[start : start + (1 << 18)])
             channel.shutdown_write()
         except OSError:
             pass
@@ -101,7 +103,7 @@ class Lab:
 
     def boot(self, machine: str = "m1", **plan: object) -> str:
         self.machines.append(machine)
-        self.hosts.boot(machine, self.folder(machine), BootPlan(PUBLIC, **{"boot_s": 0.0, **plan}))  # type: ignore
+        self.hosts.boot(machine, self.folder(machine), BootPlan(PUBLIC, **{"boot_s": 0.0, **plan}))  # type: ignore[arg-type]
         return machine
 
     def up(self, machine: str = "m1", **plan: object) -> "Client":
@@ -132,7 +134,8 @@ class Lab:
 
 
 def new_lab(path: Path, speed: float = 1.0, as_user: str | None = None) -> Lab:
+    """A lab whose state lies in `path`, on a clock that starts at the present."""
     clock = path / "clock"
-    now = time.time_ns() // 1000
+    now = RealClock().now()
     clock_file.write(clock, now, now, speed)
     return Lab(path, RealHosts(path, clock, as_user=as_user), clock)

@@ -12,6 +12,7 @@ from tests.providers.simulator.machines import Client, Lab, eventually, new_lab
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
+    """Hosts that leave nothing behind."""
     lab = new_lab(tmp_path)
     yield lab
     lab.close()
