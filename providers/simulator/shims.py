@@ -162,6 +162,7 @@ while (1) {
     my ($at, $speed) = clock();
     last if $at >= $end && ($speed == 1 || up() >= $up);
     my $rest = $speed > 0 ? ($end - $at) / 1e6 / $speed : 0.02;
+    $rest = 0.005 if $rest <= 0;
     my $most = $speed == 1 ? 0.2 : 0.02;
     select(undef, undef, undef, $rest < $most ? $rest + 0.0001 : $most);
 }
