@@ -21,14 +21,14 @@ from orchestrator import celery_app, tasks, wiring
 from orchestrator.blobs import FolderBlobs
 from orchestrator.db.change import change
 from orchestrator.db.engine import ConnectedDatabase
-from orchestrator.db.models import Turn
+from orchestrator.db.models import Attempt, Job, Machine, Turn
 from orchestrator.doorbell import DueWatch, LocalDoorbell
 from orchestrator.keeper import LeaseKeeper
 from orchestrator.settings import Settings
 from orchestrator.sweep import sweep
 from orchestrator.turns import Turns
 from orchestrator.up import GUARD_LOCK, LOCK, STATE, held_lock, take_lock, write_pid
-from orchestrator.watcher import Watcher, let_go_all
+from orchestrator.watcher import Watcher
 
 _TICK_S: Final = 1.0
 _EVERY_S: Final = 5.0
@@ -73,14 +73,15 @@ class Orchestrator:
         self._worker = celery_app.EmbeddedWorker(app, workers)
         self._watcher = Watcher(self.world)
         assert isinstance(self.world.database, ConnectedDatabase)
-        self._due = DueWatch(self.world, self.world.database.path)
+        self._database = self.world.database
+        self._due = DueWatch(self.world, self._database.path)
         self._shown_at: int | None = None
         self._next = 0.0
         self._guard: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start everything; ready when it returns, and the state file says so."""
-        let_go_all(self.world)  # we hold the home's lock: whoever followed before is dead
+        self._take_over()
         if isinstance(self.world.blobs, FolderBlobs):
             self.world.blobs.clear_aside()
         self._show()
@@ -116,6 +117,20 @@ class Orchestrator:
                 self.world.keeper.stop()
             with self.world.database.write() as session:
                 session.execute(delete(Turn).where(Turn.process == self._me))
+
+    def _take_over(self) -> None:
+        """Free what the process before us held: we have the home's lock, so it is dead.
+
+        Only where the database is the home's own: a PostgreSQL may have living processes elsewhere.
+        """
+        if self._database.path is None:
+            return
+        free: dict[str, None] = {"lease_token": None, "lease_until": None}
+        with self.world.database.write() as session:
+            session.execute(update(Job).where(Job.lease_token.is_not(None)).values(free))
+            session.execute(update(Machine).where(Machine.lease_token.is_not(None)).values(free))
+            session.execute(update(Attempt).where(Attempt.follow_token.is_not(None))
+                            .values(follow_token=None, follow_until=None))
 
     def _show(self) -> None:
         now = self.world.clock.now()

@@ -34,13 +34,18 @@ _log = structlog.get_logger("watcher")
 
 @dataclass(frozen=True)
 class Followed:
-    """An attempt that this process follows: what `claim` found. token: its right to write."""
+    """An attempt that this process follows: what `claim` found.
+
+    token: the right to write. phase, silent: what the follower before had noted.
+    """
 
     job: str
     number: int
     tag: str
     machine: str
     token: str
+    phase: str | None = None
+    silent: bool = False
 
 
 @dataclass
@@ -72,7 +77,7 @@ class Follower:
         self._connecting = False
         self._retry_at, self._failures = 0.0, 0
         self._heard = self._pumped = self._connected = world.clock.monotonic()
-        self._phase, self._silent = self._last_known()
+        self._phase, self._silent = followed.phase, followed.silent
         self._notes = b""
         self._end: tuple[int, int, int] | None = None
         self._end_heard = 0.0
@@ -112,11 +117,6 @@ class Follower:
         """Stop following here; the job goes on, and another process may follow it."""
         self.over = True
         self._let_go_channels()
-
-    def _last_known(self) -> tuple[str | None, bool]:
-        with self._world.database.read() as session:
-            row = session.execute(select(Attempt.remote_phase, Attempt.silent_since).where(*self._ours())).one_or_none()
-        return (row.remote_phase, row.silent_since is not None) if row else (None, False)
 
     def _ours(self) -> list[Any]:
         return [Attempt.job == self.followed.job, Attempt.number == self.followed.number,

@@ -35,7 +35,7 @@ def claim(world: World, most: int = MOST) -> list[Followed]:
     """Take the right to follow attempts that nobody follows: their work may have started and has no end yet."""
     now = world.clock.now()
     free = or_(Attempt.follow_token.is_(None), Attempt.follow_until < now - MARGIN)
-    wanted = (select(Job.id, Job.handle, Attempt.number, Attempt.machine)
+    wanted = (select(Job.id, Job.handle, Attempt.number, Attempt.machine, Attempt.remote_phase, Attempt.silent_since)
               .join(Attempt, and_(Attempt.job == Job.id, Attempt.number == Job.attempt_number))
               .join(Machine, Machine.id == Attempt.machine)
               .where(_works(), Machine.state == "alive", Attempt.exit_code.is_(None), free,
@@ -51,7 +51,8 @@ def claim(world: World, most: int = MOST) -> list[Followed]:
             token = world.ids.token()
             take = update(Attempt).where(Attempt.job == row.id, Attempt.number == row.number, free)
             if change(session, take.values(follow_token=token, follow_until=now + world.settings.lease)) == 1:
-                claimed.append(Followed(row.id, row.number, f"{row.handle}-{row.number}", row.machine, token))
+                claimed.append(Followed(row.id, row.number, f"{row.handle}-{row.number}", row.machine, token,
+                                        row.remote_phase, row.silent_since is not None))
     return claimed
 
 
@@ -67,13 +68,6 @@ def let_go(world: World, followed: list[Followed]) -> None:
     with world.database.write() as session:
         for one in followed:
             session.execute(update(Attempt).where(*_ours(one)).values(follow_token=None, follow_until=None))
-
-
-def let_go_all(world: World) -> None:
-    """Give back every claim. Only for a process that knows that no other one follows (one orchestrator per home)."""
-    with world.database.write() as session:
-        session.execute(update(Attempt).where(Attempt.follow_token.is_not(None))
-                        .values(follow_token=None, follow_until=None))
 
 
 def _works() -> Any:

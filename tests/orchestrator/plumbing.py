@@ -1,4 +1,4 @@
-"""What the tests of the plumbing stand on: a real PostgreSQL, a world on a real database, shells that are real processes."""
+"""What the tests of the plumbing stand on: real PostgreSQL, a world on a real database, shells of real processes."""
 
 import contextlib
 import importlib.util
@@ -64,11 +64,14 @@ def _answers(port: int) -> bool:
     return True
 
 
-def make_database(server: str, numbers: Iterator[int] = itertools.count()) -> str:
+_NUMBERS = itertools.count()
+
+
+def make_database(server: str) -> str:
     """A fresh database on the server; its address."""
     import psycopg
 
-    name = f"test{next(numbers)}"
+    name = f"test{next(_NUMBERS)}"
     with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
         connection.execute(f"create database {name}")
     return f"{server}/{name}"

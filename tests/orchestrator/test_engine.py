@@ -23,18 +23,21 @@ from tests.services import free_port
 
 @pytest.fixture(scope="module")
 def postgresql() -> Iterator[str]:
+    """A server for this file."""
     with run_postgresql() as server:
         yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/gpupoor.db"
     return make_database(request.getfixturevalue("postgresql"))
 
 
 def count(database) -> int:
+    """Events that are there."""
     with database.read() as session:
         return session.execute(select(func.count()).select_from(Event)).scalar_one()
 
@@ -86,7 +89,7 @@ def test_200_writers_in_one_second_meet_no_error(url: str) -> None:
         try:
             with database.write() as session:
                 session.execute(update(Event).values(at=Event.at + 1))
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001
             errors.append(error)
 
     threads = [threading.Thread(target=raise_counter) for _ in range(200)]
@@ -135,7 +138,7 @@ def test_a_forked_child_has_connections_of_its_own(url: str) -> None:
                 for number in range(20):
                     with database.write() as session:
                         session.add(Event(at=number, word="child"))
-            except BaseException:
+            except BaseException:  # noqa: BLE001
                 os._exit(1)
             os._exit(0)
         children.append(child)
@@ -198,7 +201,7 @@ def test_a_home_on_nfs_is_refused_with_the_reason(tmp_path: Path) -> None:
     """The longest mount point counts, and the text says what to do."""
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/home {tmp_path} nfs4 rw 0 0\n")
-    with pytest.raises(GpupoorError, match="nfs4.*GPUPOOR_HOME"):
+    with pytest.raises(GpupoorError, match=r"nfs4.*GPUPOOR_HOME"):
         refuse_network_folder(tmp_path / "home", mounts)
     mounts.write_text(f"server:/x / nfs rw 0 0\n/dev/sda {tmp_path} ext4 rw 0 0\n")
     refuse_network_folder(tmp_path / "home", mounts)

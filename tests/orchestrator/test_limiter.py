@@ -13,6 +13,7 @@ RATES = {"release": Rate(1, 2), "list": Rate(1, 2), "rent": Rate(1, 2), "offers"
 
 
 def make(tmp_path: Path, clock: HandClock, rates=RATES, key=lambda _: "") -> SharedLimiter:
+    """A limiter on the database of this folder."""
     return SharedLimiter(open_database(f"sqlite:///{tmp_path}/gpupoor.db", clock), clock, key=key, rates=rates)
 
 

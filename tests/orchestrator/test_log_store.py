@@ -15,10 +15,12 @@ TOKEN = "t"
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
+    """A home of this test."""
     return tmp_path
 
 
 def open_world(home: Path, **settings):
+    """A world with one followed attempt."""
     world = make_world(home, **settings)
     add_running_job(world)
     with world.database.write() as session:
@@ -27,21 +29,25 @@ def open_world(home: Path, **settings):
 
 
 def put(world, data: bytes, piece: int, stream: str = "log") -> None:
+    """Append in pieces of one size."""
     for offset in range(0, len(data), piece):
         assert log_store.append(world, "job1", 1, stream, offset, data[offset:offset + piece], TOKEN) == min(
             offset + piece, len(data))
 
 
 def all_of(world, **how) -> bytes:
+    """What is read."""
     return b"".join(log_store.read(world, "job1", 1, "log", **how))
 
 
 def rows(world) -> int:
+    """Chunks that count."""
     with world.database.read() as session:
         return session.execute(select(func.count()).select_from(LogChunk)).scalar_one()
 
 
 def blobs(home: Path) -> int:
+    """Chunks that lie on the disk."""
     return sum(1 for file in (home / "blobs" / "logs").rglob("*") if file.is_file())
 
 

@@ -22,12 +22,14 @@ from tests.orchestrator.plumbing import make_database, run_postgresql
 
 @pytest.fixture(scope="module")
 def postgresql() -> Iterator[str]:
+    """A server for this file."""
     with run_postgresql() as server:
         yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/gpupoor.db"
     return make_database(request.getfixturevalue("postgresql"))
@@ -70,7 +72,7 @@ def test_many_who_open_an_empty_home_at_once_migrate_it_once(url: str) -> None:
     def come() -> None:
         try:
             migrate.migrate(url)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001
             errors.append(error)
 
     threads = [threading.Thread(target=come) for _ in range(4)]

@@ -41,7 +41,7 @@ def pid(lock: Path) -> int:
 def turns(settings: Settings) -> dict[str, int]:
     """Kind -> pid of the processes that show themselves."""
     with open_database(settings.database_url).read() as session:
-        return {kind: number for kind, number in session.execute(select(Turn.kind, Turn.pid))}
+        return dict(session.execute(select(Turn.kind, Turn.pid)).all())
 
 
 def test_ensure_starts_one_and_down_ends_it(settings: Settings) -> None:
@@ -134,7 +134,7 @@ class Bill(http.server.BaseHTTPRequestHandler):
 
     alive = 0
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
         self.wfile.write(json.dumps({"alive": self.alive}).encode())

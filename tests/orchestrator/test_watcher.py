@@ -3,6 +3,7 @@
 import random  # noqa: TID251  seeded: the same cuts each time
 import subprocess
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -141,7 +142,7 @@ def test_cuts_and_deaths_lose_no_byte_and_double_none(world: World, machine: Pro
             follower.pump(clock.monotonic())
         except Death:
             deaths += 1
-            watcher.let_go_all(world)
+            watcher.let_go(world, [follower.followed])
             follower = follow_here(deadly)
         pause(0.01)
     assert stored(world) == (machine.home / "gpupoor" / f"{TAG}.log").read_bytes()
@@ -226,7 +227,7 @@ def test_twenty_seconds_without_heartbeat_is_silence(scripted) -> None:
 
 def test_our_own_sleep_is_not_the_machines_silence(scripted) -> None:
     """After a laptop's night the machine has twenty seconds again."""
-    world, clock, shell, follower = scripted
+    world, clock, _, follower = scripted
     follower.pump(clock.monotonic())
     clock.sleep(9 * 3600)
     follower.pump(clock.monotonic())
@@ -235,14 +236,14 @@ def test_our_own_sleep_is_not_the_machines_silence(scripted) -> None:
 
 def test_reconnects_come_later_each_time(scripted) -> None:
     """1, 2, 4, 8, then every 15 seconds, in any outage; a heartbeat starts it over."""
-    world, clock, shell, follower = scripted
+    world, clock, _, follower = scripted
     world.shells.down = True
     tries: list[float] = []
     world.shells.__class__ = type("Counting", (OneShell,), {"open": lambda self, *_: _fail(tries, clock)})
     for _ in range(1000):
         follower.pump(clock.monotonic())
         clock.sleep(0.1)
-    pauses = [round(two - one) for one, two in zip(tries, tries[1:], strict=False)]
+    pauses = [round(two - one) for one, two in pairwise(tries)]
     assert pauses[:6] == [1, 2, 4, 8, 15, 15]
 
 
@@ -315,7 +316,7 @@ def _unanswered(*_: object) -> int:
 
 def test_claims_are_exclusive_renewed_and_run_out(scripted) -> None:
     """One at a time; what a dead process followed is free after lease and margin; a job that went on is let go."""
-    world, clock, shell, follower = scripted
+    world, clock, _, follower = scripted
     assert watcher.claim(world) == []
     clock.sleep(65)
     assert watcher.renew(world, [follower.followed]) == [follower.followed]
