@@ -81,7 +81,8 @@ def _offer(candidate: Candidate, request: Request) -> str:
     where = f"{count}{offer.gpu or 'no GPU'} on {offer.provider} {offer.region}".rstrip()
     price = per_hour(_per_hour(candidate, request), simulated)
     total, held = money(candidate.total, simulated), money(candidate.reserve, simulated)
-    return f"{where}, {price}, about {total} for this job (up to {held} is held; stop class {offer.stop_class}, {offer.trust}{spot})"
+    kind = f"stop class {offer.stop_class}, {offer.trust}{spot}"
+    return f"{where}, {price}, about {total} for this job (up to {held} is held; {kind})"
 
 
 def _safety(best: Candidate, request: Request, preview: Preview, zone: str) -> str:

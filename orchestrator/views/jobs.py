@@ -103,7 +103,7 @@ def document(rows: Rows, now: int) -> dict[str, Any]:
         "waiting_reason": job.waiting_reason,
         "waiting_since": rfc3339(job.waiting_since),
         "exit_code": job.exit_code,
-        "reason": job.reason,
+        "reason": job.reason or None,
         "reason_code": job.reason_code,
         "results": job.results,
         "cleanup": job.cleanup,
