@@ -1,7 +1,7 @@
 """The one careful HTTP client: every wait and every size has a limit, no key in a text, and each outcome
 is sorted by what the caller can do.
 
-What was certainly not sent is Unavailable. A create that was sent and not well answered is Uncertain.
+What was certainly not sent is Unavailable. A create or delete that was sent and not well answered is Uncertain.
 """
 
 import json
@@ -108,10 +108,10 @@ class Http:
         return self._value("POST", path, answer, errors or {}, Uncertain)
 
     def delete(self, path: str) -> None:
-        """A DELETE, which may be repeated; the body of a good answer is not looked at. Raises as `read`."""
+        """A DELETE; the body of a good answer is not looked at. Raises as `create`; may be repeated."""
         answer = self._ask("DELETE", path, None, None, None)
         if not 200 <= answer.status < 300:
-            self._judge("DELETE", path, answer, {}, Unavailable)
+            self._judge("DELETE", path, answer, {}, Uncertain)
 
     def close(self) -> None:
         """Let go of the kept connections."""
@@ -130,14 +130,12 @@ class Http:
                 answer = self._exchange(sending, method, path, params, body)
             except _TooLate:
                 raise Unavailable(f"{self.name}: {method} {path}: not sent, its time had passed") from None
-            except ProviderError:
-                raise
-            except Exception as error:  # noqa: BLE001 - whatever broke, what matters is whether it was sent
+            except _broken() as error:
                 harmless = not sending.sent or method == "GET"
-                if harmless and attempt < _TRIES and not self._is_slow(error):
+                if harmless and attempt < _TRIES and not _is_slow(error):
                     self._pause(0.2 * attempt)
                     continue
-                kind = Uncertain if sending.sent and method == "POST" else Unavailable
+                kind = Uncertain if sending.sent and method != "GET" else Unavailable
                 raise kind(self._text(method, path, f"no answer: {error or type(error).__name__}")) from None
             wait_s = answer.retry_after_s
             if method != "GET" or answer.status not in (429, 503) or wait_s is None or attempt == _TRIES:
@@ -149,13 +147,6 @@ class Http:
 
     def _pause(self, seconds: float) -> None:
         self.clock.sleep(seconds * (1 + self.chance.random() / 2))
-
-    @staticmethod
-    def _is_slow(error: Exception) -> bool:
-        """What took its whole time already is not asked again here."""
-        import httpx
-
-        return isinstance(error, httpx.TimeoutException | TimeoutError)
 
     def _exchange(
         self, sending: _Sending, method: str, path: str, params: Mapping[str, str] | None, body: JSON
@@ -241,6 +232,20 @@ class Http:
         line = re.sub(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}", r"\1 ***", line)
         line = "".join(c if c.isprintable() else " " for c in line)
         return line if len(line) <= 2 * _SHOWN else line[: 2 * _SHOWN] + "…"
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """All that an exchange may raise because of the other side or the way to it."""
+    import httpx
+
+    return (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError)
+
+
+def _is_slow(error: Exception) -> bool:
+    """What took its whole time already is not asked again here."""
+    import httpx
+
+    return isinstance(error, httpx.TimeoutException | TimeoutError)
 
 
 def _seconds(text: str | None) -> float | None:
