@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import URL, Engine, create_engine, event, make_url, select, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+)
 from sqlalchemy.orm import Session
 
 from jobs.errors import GpupoorError, Unanswered
