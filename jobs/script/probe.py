@@ -37,7 +37,7 @@ if command -v nvidia-smi >/dev/null 2>&1; then
     --format=csv,noheader,nounits >"$1" 2>&1; echo $? >"$1.code"' gpupoor-probe "$report" </dev/null >/dev/null 2>&1 &
   pid=$! tries=0
   up; until_s=$((now + limit))
-  while [ ! -s "$report.code" ] && [ "$now" -lt "$until_s" ]; do nap 0.1; up; done
+  while [ ! -s "$report.code" ] && [ "$now" -le "$until_s" ]; do nap 0.1; up; done
   first_line "$report.code"
   if [ -z "$line" ]; then
     kill -s KILL -- "-$pid" 2>/dev/null
