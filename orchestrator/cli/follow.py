@@ -85,12 +85,15 @@ class Follower:
         """
         while True:
             rows = self.look()
+            over = rows.job.state in TERMINAL
+            if over and self.show_log:
+                self._copy_log(rows)
             if self.tell_phases:
                 self._tell_phase(rows)
+            if over:
+                break
             if self.show_log:
                 self._copy_log(rows)
-            if rows.job.state in TERMINAL:
-                break
             self.screen.keep(sticky_line(rows, self.world))
             self.world.clock.sleep(LOOK_S)
         if cleanup:

@@ -122,6 +122,8 @@ def _rehearse(worlds: list[World], read: list[Read], output: str) -> None:
         limits, preview = rehearse(world, each.request)
         documents.append(understanding.document(each.request, limits, preview, each.left_out))
         if output == "table":
+            mark = "  SIMULATED" if each.request.simulated else ""
+            click.echo(f"{each.request.spec.name or each.request.default_name}  would be queued{mark}")
             _print_lines(each, understanding.lines(each.request, limits, preview, each.left_out, world.settings.zone))
     if output == "json":
         print_json(documents[0] if len(documents) == 1 else documents)
