@@ -1,11 +1,9 @@
 """What the rules on boot, ssh, disk and gpu do to machines, also to those that run already.
 
-For a host in another process three files lie in a machine's folder: `gpu_calls` has one line for each call
-of nvidia-smi (its shim appends it), `traffic` the number of bytes that went through it, `faults.json` what
-hurts it now ({"disk_gb", "bandwidth_bytes_s", "sshd_s", "banner_s", "key_s", "wrong_host_key"}, each where it does).
+For a host in another process two files lie in a machine's folder: `gpu_calls` has one line for each call
+of nvidia-smi (its shim appends it), `traffic` the number of bytes that went through it.
 """
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from providers.simulator.gpu_lines import gpu_lines
@@ -77,8 +75,8 @@ class Afflictions:
             self._market.hosts.gpu_report(machine.id, told["gpu_report"])
         if told["new_port"] and not before.get("new_port"):
             self._market.hosts.new_port(machine.id)
-        if told["access"] != before.get("access", {}):
-            self._write_faults(machine, told["access"])
+        if told["access"] != before.get("access", told["access"]):
+            self._market.hosts.change(machine.id, self.boot_plan(machine, hurts))
         return counted or told != before
 
     def nvidia_smi(self, machine: Machine) -> str:
@@ -111,10 +109,3 @@ class Afflictions:
     def _next_gpu_hurt(self, machine: Machine) -> dict[str, Any]:
         rule = self._market.faults.on_call("gpu", machine.provider, [self._market.line(machine)], self._market.now())
         return dict(rule.do) if rule else {}
-
-    def _write_faults(self, machine: Machine, access: dict[str, Any]) -> None:
-        folder = self._market.folder_of(machine)
-        if folder.is_dir():
-            aside = folder / "faults.json.new"
-            aside.write_text(json.dumps(access), encoding="utf-8")
-            aside.replace(folder / "faults.json")

@@ -69,8 +69,12 @@ class Throttle:
     """All bytes of the machine in both directions share so many bytes a second; 0: as fast as they go."""
 
     def __init__(self, bytes_s: int) -> None:
-        self._bytes_s = bytes_s
         self._free_at = 0.0
+        self.set(bytes_s)
+
+    def set(self, bytes_s: int) -> None:
+        """Another speed from now on."""
+        self._bytes_s = bytes_s
         self.piece = min(_PIECE, max(bytes_s // 20, 256)) if bytes_s else _PIECE
 
     async def take(self, count: int) -> None:

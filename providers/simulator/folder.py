@@ -112,6 +112,11 @@ class Folder:
         return self.path / "gpu_calls"
 
     @property
+    def disk(self) -> Path:
+        """Bytes of the disk instead of those that were rented, while it is there."""
+        return self.path / "disk_bytes"
+
+    @property
     def gpu_report(self) -> Path:
         """What nvidia-smi says instead of the rented cards, while it is there."""
         return self.path / "gpu_report"

@@ -48,7 +48,7 @@ class Hosts(Protocol):
         """Where it listens (with no host key told), or None while it does not."""
 
     def ended_by_itself(self, machine: str) -> int | None:
-        """Instant (cloud microseconds) at which it powered itself off (shutdown, poweroff, halt, reboot of PID 1), or None."""
+        """Instant (cloud microseconds) at which it powered itself off (shutdown, poweroff, halt, reboot), or None."""
 
     def alive(self, machine: str) -> bool:
         """Whether any process of it lives."""
@@ -69,10 +69,13 @@ class Hosts(Protocol):
         """No byte passes for so long; connections are kept, new ones hang."""
 
     def restart(self, machine: str, wipe: bool) -> None:
-        """A container restart: all processes die, the disk is wiped if asked, SSH comes up again (new port if asked by a fault)."""
+        """A container restart: all processes die, the disk is wiped if asked, SSH comes up again."""
 
     def new_port(self, machine: str) -> None:
         """From now on it listens elsewhere."""
+
+    def change(self, machine: str, plan: BootPlan) -> None:
+        """A rule reached it: from now on disk, bandwidth and host key are as in `plan`, the rest of it stays."""
 
     def gpu_report(self, machine: str, text: str | None) -> None:
         """What nvidia-smi prints from now on ("hang": it hangs; None: as booted)."""

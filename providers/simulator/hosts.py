@@ -8,13 +8,14 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from jobs.errors import GpupoorError
 from providers.clock import RealClock
 from providers.shell import Access
 from providers.simulator import partition, processes
-from providers.simulator.folder import Folder, Orders, cloud_now, replace_text, save_orders
+from providers.simulator.folder import Folder, Orders, cloud_now, load_orders, replace_text, save_orders
 from providers.simulator.hosting import BootPlan
 from providers.simulator.namespaces import NamespaceError
 
@@ -46,8 +47,8 @@ class RealHosts:
     ) -> None:
         if sshd not in ("asyncssh", "openssh"):
             raise HostsError(f"sshd of simulated machines: {sshd!r} is neither asyncssh nor openssh")
-        if sshd == "openssh":
-            raise HostsError("openssh is not available yet for simulated machines; use sshd asyncssh")
+        if sshd == "openssh" and (os.geteuid() != 0 or not Path("/usr/sbin/sshd").exists()):
+            raise HostsError("openssh for simulated machines needs root and /usr/sbin/sshd; use sshd asyncssh")
         if as_user and os.geteuid() != 0:
             raise HostsError(f"only root can run the jobs of simulated machines as {as_user}")
         if not Path("/proc/self/ns/pid").exists():
@@ -171,6 +172,26 @@ class RealHosts:
             return
         place.moved.touch()
         place.port.unlink(missing_ok=True)
+        for mark in partition.servers(place):
+            processes.send(mark, signal.SIGUSR1)
+
+    def change(self, machine: str, plan: BootPlan) -> None:
+        """From now on disk, line and host key are as in `plan`; a running job is not touched."""
+        place = self._folders.get(machine)
+        if place is None or not place.orders.exists():
+            return
+        orders = load_orders(place)
+        wrong = plan.wrong_host_key and not orders.plan.wrong_host_key
+        hurt = replace(
+            orders.plan,
+            disk_gb=plan.disk_gb,
+            bandwidth_bytes_s=plan.bandwidth_bytes_s,
+            wrong_host_key=plan.wrong_host_key,
+        )
+        save_orders(place, replace(orders, plan=hurt))
+        replace_text(place.disk, str(int(plan.disk_gb * 1e9)))
+        if wrong:
+            place.second_key.touch()
         for mark in partition.servers(place):
             processes.send(mark, signal.SIGUSR1)
 

@@ -56,8 +56,10 @@ for word in "$@"; do
     -*m*) unit=1048576 ;;
     esac
 done
+size=@BYTES@
+if [ -s @DISK@ ]; then read -r size <@DISK@; fi
 used=$(du -sk @HOME@ 2>/dev/null | cut -f1)
-exec awk -v size=@BYTES@ -v used="${used:-0}" -v unit=$unit -v human="$human" -v fields="$fields" '
+exec awk -v size="$size" -v used="${used:-0}" -v unit=$unit -v human="$human" -v fields="$fields" '
 function show(bytes) {
     if (human) return sprintf("%dG", (bytes + 1073741823) / 1073741824)
     return sprintf("%.0f", int(bytes / unit))
@@ -186,6 +188,7 @@ def write_shims(folder: Folder, disk_gb: float, gpu_lines: tuple[str, ...], cloc
     quoted = {
         "@HOME@": shlex.quote(str(folder.home)),
         "@BYTES@": str(int(disk_gb * 1e9)),
+        "@DISK@": shlex.quote(str(folder.disk)),
         "@CALLS@": shlex.quote(str(folder.gpu_calls)),
         "@REPORT@": shlex.quote(str(folder.gpu_report)),
         "@LINES@": shlex.quote(str(folder.gpu_lines)),

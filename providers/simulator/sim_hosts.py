@@ -76,6 +76,10 @@ class SimHosts:
         """It listens elsewhere."""
         self.machines[machine].new_port(self._port())
 
+    def change(self, machine: str, plan: BootPlan) -> None:
+        """Disk and host key are as in `plan` from now on; nothing here has a speed."""
+        self.machines[machine].change(plan)
+
     def gpu_report(self, machine: str, text: str | None) -> None:
         """Nothing: each call of nvidia-smi asks the market."""
 

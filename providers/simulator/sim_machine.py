@@ -7,6 +7,7 @@ import shlex
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from jobs.command import Command, Outcome
@@ -130,9 +131,11 @@ class SimMachine:
         """It listens elsewhere from now on."""
         self.port = port
 
-    def change_host_key(self) -> None:
-        """Another machine seems to answer."""
-        self.host_key += "-other"
+    def change(self, plan: BootPlan) -> None:
+        """Disk and host key are as in `plan` from now on."""
+        if plan.wrong_host_key and not self._plan.wrong_host_key:
+            self.host_key += "-other"
+        self._plan = replace(self._plan, disk_gb=plan.disk_gb, wrong_host_key=plan.wrong_host_key)
 
     # -- what it is told
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import asyncssh
 
 from providers.simulator.command_pump import Account, Children, Throttle, run_command
-from providers.simulator.folder import Folder, Orders, cloud_now, replace_text
+from providers.simulator.folder import Folder, Orders, cloud_now, load_orders, replace_text
 from providers.simulator.partition import until
 
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes256-ctr")
@@ -58,6 +58,14 @@ class _Machine:
                 await self._move()
             await moves.wait()
             moves.clear()
+            self._change()
+
+    def _change(self) -> None:
+        """Take up orders that were changed meanwhile: the speed of the line, and another host key."""
+        self.orders = load_orders(self.folder)
+        self.throttle.set(self.orders.plan.bandwidth_bytes_s)
+        if self.acceptor is not None:
+            self.acceptor.update(server_host_keys=[self._host_key()])
 
     async def _listen(self, sshd_s: float, banner_s: float) -> None:
         with contextlib.suppress(OSError, ValueError):

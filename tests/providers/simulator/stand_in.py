@@ -73,6 +73,9 @@ class StandInHosts:
     def new_port(self, machine: str) -> None:
         self.told.append(("new_port", machine))
 
+    def change(self, machine: str, plan: BootPlan) -> None:
+        self.told.append(("change", machine, plan.disk_gb, plan.wrong_host_key))
+
     def gpu_report(self, machine: str, text: str | None) -> None:
         self.told.append(("gpu_report", machine, text))
 

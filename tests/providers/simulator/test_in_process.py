@@ -225,7 +225,7 @@ def test_the_host_key_is_pinned() -> None:
     assert access is not None
     pinned = access.__class__(access.host, access.port, access.user, shell.host_key)
     scene.provider.connect(pinned, KEY)
-    scene.cloud.hosts.machines[machine.id].change_host_key()
+    scene.cloud.fault({"on": "ssh", "do": {"wrong_host_key": True}})
     with pytest.raises(WrongHostKey):
         scene.provider.connect(pinned, KEY)
 

@@ -194,13 +194,16 @@ def test_rules_reach_machines_that_run_already(tmp_path: Path) -> None:
     rules = [
         {"on": "gpu", "times": 0, "do": {"gpu_report": "No devices were found"}},
         {"on": "ssh", "do": {"new_port": True}},
+        {"on": "disk", "do": {"disk_gb": 7}},
     ]
     market.replace_faults(read_rules(rules, clock.now()))
     market.replace_faults([])
     assert hosts.told[1:] == [
         ("gpu_report", machine.id, "No devices were found"),
         ("new_port", machine.id),
+        ("change", machine.id, 7.0, False),
         ("gpu_report", machine.id, None),
+        ("change", machine.id, 100.0, False),
     ]
 
 
