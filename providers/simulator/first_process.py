@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from providers.clock import RealClock
-from providers.simulator import namespaces, processes
+from providers.simulator import namespaces, open_ssh, processes, ssh_server
 from providers.simulator.folder import Folder, Orders, cloud_now, load_orders, replace_text, wait_until
 from providers.simulator.shims import real_date, write_shims
 
@@ -24,6 +24,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SIGNALS = {signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2}
 _POWER_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
 _DUMPABLE = 4
+_TICK_S = 0.05  # how old /proc/uptime may be
 
 
 def bring_up(folder: Folder, how: str, tell: Callable[[str], None]) -> None:
@@ -97,6 +98,8 @@ def _start(folder: Folder, orders: Orders, lock: int, how: str) -> None:
     covers = write_shims(folder, orders.plan.disk_gb, orders.plan.gpu_lines, Path(orders.clock))
     folder.uptime.write_text("0.00 0.00\n")
     covers.append((Path("/proc/uptime"), folder.uptime))
+    if orders.sshd == "openssh":
+        covers.append((Path("/etc/passwd"), open_ssh.own_passwd(folder, orders)))
     if orders.as_user:
         person = pwd.getpwnam(orders.as_user)
         for path in (folder.home, folder.run, folder.gpu_calls):
@@ -141,11 +144,8 @@ def _be_first(folder: Folder, orders: Orders, covers: list[tuple[Path, Path]], h
 
 
 def _serve(folder: Folder, orders: Orders, how: str) -> None:
-    if orders.sshd == "openssh":
-        from providers.simulator.open_ssh import serve
-    else:
-        from providers.simulator.ssh_server import serve
-    serve(folder, orders, variables(folder, orders), first=how == "boot")
+    act = open_ssh.serve if orders.sshd == "openssh" else ssh_server.serve
+    act(folder, orders, variables(folder, orders), first=how == "boot")
 
 
 def _reap_for_ever(folder: Folder, orders: Orders, uptime: int) -> None:
@@ -155,7 +155,7 @@ def _reap_for_ever(folder: Folder, orders: Orders, uptime: int) -> None:
         # As on a host that ran for an hour already; goes on over a container's restart.
         up_s = 3600 + max(now - orders.booted_at, 0) / 1e6
         os.pwrite(uptime, b"%.2f %.2f\n" % (up_s, up_s), 0)
-        got = signal.sigtimedwait(_SIGNALS, 0.02)
+        got = signal.sigtimedwait(_SIGNALS, _TICK_S)
         if got is not None and got.si_signo in _POWER_SIGNALS:
             replace_text(folder.ended, str(cloud_now(clock)))
             os._exit(0)  # the kernel kills every process of the namespace

@@ -173,7 +173,8 @@ class RealHosts:
         place.moved.touch()
         place.port.unlink(missing_ok=True)
         for mark in partition.servers(place):
-            processes.send(mark, signal.SIGUSR1)
+            if processes.inner_pid(mark) == partition.FIRST_SERVER:  # not to the sessions of OpenSSH
+                processes.send(mark, signal.SIGUSR1)
 
     def change(self, machine: str, plan: BootPlan) -> None:
         """From now on disk, line and host key are as in `plan`; a running job is not touched."""
@@ -193,7 +194,8 @@ class RealHosts:
         if wrong:
             place.second_key.touch()
         for mark in partition.servers(place):
-            processes.send(mark, signal.SIGUSR1)
+            if processes.inner_pid(mark) == partition.FIRST_SERVER:  # not to the sessions of OpenSSH
+                processes.send(mark, signal.SIGUSR1)
 
     def gpu_report(self, machine: str, text: str | None) -> None:
         """What nvidia-smi prints from now on ("hang": it hangs; None: as booted)."""

@@ -20,9 +20,7 @@ _SUBREAPER = 36
 
 
 def main() -> None:
-    """Warm up, see whether namespaces are to be had, then fork on demand until the cloud is gone."""
-    import providers.simulator.ssh_server  # noqa: F401  (this is the warming)
-
+    """See whether namespaces are to be had, then fork on demand until the cloud is gone."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     refusal = _try_namespaces()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they ended: the kernel reaps them

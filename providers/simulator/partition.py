@@ -8,7 +8,7 @@ from providers.clock import RealClock
 from providers.simulator import processes
 from providers.simulator.folder import Folder, cloud_now, load_orders
 
-_FIRST_SERVER = 2  # PID 1 forks the SSH server before anything else
+FIRST_SERVER = 2  # PID 1 forks the SSH server before anything else
 
 
 def until(folder: Folder) -> int | None:
@@ -66,5 +66,5 @@ def servers(folder: Folder) -> list[processes.Mark]:
     return [
         mark
         for mark in everyone
-        if processes.inner_pid(mark) == _FIRST_SERVER or processes.name_of(mark).startswith("sshd")
+        if processes.inner_pid(mark) == FIRST_SERVER or processes.name_of(mark).startswith("sshd")
     ]
