@@ -158,13 +158,13 @@ class Watcher:
         while not self._stopping.is_set():
             try:
                 self.turn()
+                self._wait()
             except GpupoorError as error:
                 _log.warning("the watcher waits", error=str(error))
                 self._stopping.wait(1.0)
             except Exception:  # noqa: BLE001  a watcher that dies silently leaves all jobs unwatched
                 _log.exception("a turn of the watcher failed")
                 self._stopping.wait(1.0)
-            self._wait()
         with contextlib.suppress(GpupoorError):
             self._end()
 
