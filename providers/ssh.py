@@ -7,8 +7,6 @@ per rental, because rented addresses are used again by strangers.
 import contextlib
 import io
 import logging
-import os
-import select
 import shlex
 import socket
 import threading
@@ -19,6 +17,7 @@ from typing import BinaryIO, Final
 import paramiko
 
 from jobs.command import Command, Outcome
+from providers.bell import Bell
 from providers.clock import Clock, RealClock
 from providers.shell import Access, Channel, Shell, ShellError, ShellKey, Unreachable, WrongHostKey
 
@@ -145,7 +144,7 @@ class SshShell(Shell):
     def follow(self, command: Command) -> "SshChannel":
         """Start a command that goes on. Its session counts until `close`."""
         channel = self._open(command)
-        bell = _Bell(channel)
+        bell = _hang_bell(channel)
         pump = _Pump(channel, command.text, io.BytesIO())
         pump.start()
         pump.join(self._limits.open_s)
@@ -192,7 +191,7 @@ class SshShell(Shell):
         idle: bool,
     ) -> Outcome:
         channel = self._open(command)
-        bell = _Bell(channel)
+        bell = _hang_bell(channel)
         pump = _Pump(channel, command.text, source)
         pump.start()
         try:
@@ -207,7 +206,7 @@ class SshShell(Shell):
         self,
         command: Command,
         channel: paramiko.Channel,
-        bell: "_Bell",
+        bell: Bell,
         pump: "_Pump",
         kept: "_Kept",
         progress: Callable[[int], None],
@@ -249,7 +248,7 @@ class SshShell(Shell):
 class SshChannel(Channel):
     """A command that goes on, read without ever waiting."""
 
-    def __init__(self, channel: paramiko.Channel, shell: SshShell, pump: "_Pump", bell: "_Bell") -> None:
+    def __init__(self, channel: paramiko.Channel, shell: SshShell, pump: "_Pump", bell: Bell) -> None:
         # The shell is kept too: a connection that is collected as garbage would take the channel with it.
         self._channel = channel
         self._shell = shell
@@ -351,47 +350,12 @@ class _Pump(threading.Thread):
             self.error = error
 
 
-class _Bell:
-    """A descriptor for poll(). Unlike the one of paramiko's channel it never loses a ring between two streams."""
-
-    def __init__(self, channel: paramiko.Channel) -> None:
-        self._lock = threading.Lock()
-        self._closed = False
-        self._reader, self._writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        os.set_blocking(self._writer, False)
-        self._poll = select.poll()
-        self._poll.register(self._reader, select.POLLIN)
-        for buffer in (channel.in_buffer, channel.in_stderr_buffer):
-            buffer.set_event(self)  # type: ignore[arg-type]  # set and clear are all that it calls
-
-    def fileno(self) -> int:
-        return self._reader
-
-    def set(self) -> None:
-        # Under the lock: the descriptor may be somebody else's right after close.
-        with self._lock, contextlib.suppress(BlockingIOError):
-            if not self._closed:
-                os.write(self._writer, b"!")
-
-    def clear(self) -> None:
-        """Called by paramiko when a stream is empty; only `hush`, before the read, takes the ring away."""
-
-    def hush(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while len(os.read(self._reader, 65536)) == 65536:
-                pass
-
-    def wait(self, seconds: float) -> None:
-        self._poll.poll(seconds * 1000)
-        self.hush()
-
-    def close(self) -> None:
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                os.close(self._reader)
-                os.close(self._writer)
+def _hang_bell(channel: paramiko.Channel) -> Bell:
+    """Rung by whatever arrives on either stream, and by their end."""
+    bell = Bell()
+    for buffer in (channel.in_buffer, channel.in_stderr_buffer):
+        buffer.set_event(bell)  # type: ignore[arg-type]  # set and clear are all that it calls
+    return bell
 
 
 _BROKEN: Final = (OSError, EOFError, paramiko.SSHException)
