@@ -1,6 +1,5 @@
 """`gpupoor cancel`: a wish, back in seconds."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,7 +10,7 @@ from jobs.states import LIVE, TERMINAL
 from orchestrator import wiring
 from orchestrator.cancel import Cancelled
 from orchestrator.cancel import cancel as wish_to_cancel
-from orchestrator.cli.output import confirm, output_option, person_there, print_json, say, yes_option
+from orchestrator.cli.output import confirm, output_option, person_there, print_json, say, this_folder, yes_option
 from orchestrator.db.models import Job
 from orchestrator.views.find import find_job
 from orchestrator.world import World
@@ -47,7 +46,7 @@ def _meant(world: World, texts: tuple[str, ...], everything: bool, yes: bool) ->
     with world.database.read() as session:
         if everything:
             return list(session.scalars(select(Job.id).where(Job.state.in_(LIVE)).order_by(Job.submitted_at)))
-        found = [find_job(session, text, str(Path.cwd())) for text in texts or (None,)]
+        found = [find_job(session, text, this_folder()) for text in texts or (None,)]
     if not texts and not yes:
         handle = found[0].handle
         if not person_there():

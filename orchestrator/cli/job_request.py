@@ -12,6 +12,7 @@ from typing import Any
 from jobs import job_file
 from jobs.errors import Usage
 from orchestrator.bundle import pack
+from orchestrator.cli.output import this_folder
 from orchestrator.settings import Settings
 from orchestrator.submit import Request
 
@@ -52,13 +53,12 @@ def read_request(file: str, flags: Flags, settings: Settings) -> Read:
     overrides = _overrides(flags)
     found = job_file.read(text, shown, os.environ, overrides, flags.secret)
     spec = found.spec
-    here = Path.cwd()
     workdir = None if spec.workdir is None else (folder / Path(spec.workdir).expanduser()).resolve()
     bundle, left_out = (None, []) if workdir is None else pack(workdir, settings)
     request = Request(
         spec=spec,
         default_name=_default_name(file),
-        folder=str(here),
+        folder=this_folder(),
         user=_user(),
         id=flags.job_id,
         flags=frozenset(override.partition("=")[0] for override in overrides).intersection(_AS_LIMITS),

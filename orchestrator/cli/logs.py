@@ -3,14 +3,13 @@
 import sys
 from collections import deque
 from collections.abc import Iterable
-from pathlib import Path
 
 import click
 
 from jobs.errors import Usage
 from orchestrator import log_store, wiring
 from orchestrator.cli.follow import Follower, Screen, detached_text, final_code
-from orchestrator.cli.output import say
+from orchestrator.cli.output import say, this_folder
 from orchestrator.views.find import find_job
 from orchestrator.views.jobs import Rows, read_rows
 from orchestrator.views.streams import only_stdout
@@ -26,15 +25,15 @@ from orchestrator.world import World
 @click.option("--stderr", "only", flag_value="stderr", help="Only what went to stderr.")
 def logs(job: str | None, follow: bool, tail: int | None, attempt: int | None, only: str | None) -> int:
     """What `setup` and `run` of a job printed, byte for byte."""
-    if follow and (attempt or only == "stdout"):
-        raise Usage("-f follows the newest attempt, both streams or --stderr; leave the other flag out")
+    if follow and only == "stdout":
+        raise Usage("-f follows both streams or --stderr; leave --stdout out")
     world = wiring.world(wiring.settings())
     with world.database.read() as session:
-        rows = read_rows(session, [find_job(session, job, str(Path.cwd()))])[0]
+        rows = read_rows(session, [find_job(session, job, this_folder())])[0]
     number = attempt or rows.job.attempt_number
     if attempt and attempt > rows.job.attempt_number:
         raise Usage(f"{rows.job.handle} has had {rows.job.attempt_number} attempt(s)")
-    if follow:
+    if follow and number == rows.job.attempt_number:  # an earlier attempt is over
         return _follow(world, rows, only or "log", tail)
     pieces: Iterable[bytes] = ()
     if number and only == "stdout":

@@ -1,6 +1,7 @@
 """`gpupoor`: finds the module of a command only when it is used, so that help costs nothing."""
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -84,6 +85,9 @@ class Door(click.Group):
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]  # always leaves
         """Run and leave the process with the exit code that the README promises."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show ends no command
         extra |= {"standalone_mode": False, "prog_name": "gpupoor"}
         try:
             code = super().main(args, **extra)

@@ -1,9 +1,11 @@
 """Printing: tables and JSON to stdout, everything else to stderr, and questions only where a person sits."""
 
 import json
+import os
 import sys
 import unicodedata
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -89,6 +91,11 @@ def size(count: int) -> str:
             return f"{amount:.3g}{unit}" if amount < 100 else f"{amount:.0f}{unit}"
         amount /= 1000
     return f"{amount:.3g}TB"
+
+
+def this_folder() -> str:
+    """The folder in which the command was typed, as jobs remember it; bytes that are no text are escaped."""
+    return os.fsencode(Path.cwd()).decode("utf-8", "backslashreplace")
 
 
 def person_there() -> bool:

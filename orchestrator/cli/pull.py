@@ -11,7 +11,7 @@ import click
 
 from jobs.errors import GpupoorError, Usage
 from orchestrator import wiring
-from orchestrator.cli.output import clean, output_option, print_json, say
+from orchestrator.cli.output import clean, output_option, print_json, say, this_folder
 from orchestrator.db.models import Attempt, Job
 from orchestrator.views.find import find_job
 from orchestrator.views.jobs import document, read_rows
@@ -26,7 +26,7 @@ def pull(job: str | None, dest: Path | None, output: str) -> None:
     """Copy the outputs of a job's newest attempt to DEST (./gpupoor-out/HANDLE)."""
     world = wiring.world(wiring.settings())
     with world.database.read() as session:
-        rows = read_rows(session, [find_job(session, job, str(Path.cwd()))])[0]
+        rows = read_rows(session, [find_job(session, job, this_folder())])[0]
     attempt = rows.attempts[-1] if rows.attempts else None
     if attempt is None or attempt.results_blob is None:
         raise Usage(f"{rows.job.handle} has no results here: {_why_none(rows.job)}")

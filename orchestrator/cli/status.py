@@ -1,7 +1,6 @@
 """`gpupoor status`: alarms first, then the table of jobs, or the whole story of one."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,7 +9,7 @@ from sqlalchemy import select
 from jobs.errors import Usage
 from jobs.money import HOUR
 from orchestrator import wiring
-from orchestrator.cli.output import output_option, print_json, say
+from orchestrator.cli.output import output_option, print_json, say, this_folder
 from orchestrator.cli.story import print_jobs, print_story
 from orchestrator.cli.worlds import watch_over
 from orchestrator.db.models import Event
@@ -52,7 +51,7 @@ def status(job: str | None, everything: bool, watch: bool, project: str | None, 
 def _one(world: World, text: str, output: str) -> None:
     now = world.clock.now()
     with world.database.read() as session:
-        rows = read_rows(session, [find_job(session, text, str(Path.cwd()))])[0]
+        rows = read_rows(session, [find_job(session, text, this_folder())])[0]
         events = list(session.scalars(select(Event).where(Event.job == rows.job.id).order_by(Event.id)))
     if output == "json":
         print_json(document(rows, now))

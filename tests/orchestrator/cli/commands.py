@@ -20,4 +20,7 @@ def end(way: str) -> int:
     if way == "pipe":
         while True:
             sys.stdout.write("y" * 100_000)
+    if way == "odd":
+        click.echo("\udcff")
+        return 0
     return int(way)

@@ -94,6 +94,7 @@ def test_status_without_a_name_in_a_pipe_draws_nothing(gpupoor: Gpupoor) -> None
         (["job1", "--stderr"], b"err\n"), (["job1", "--stdout"], b"out\n\x80\xff\n"),
         (["job1", "--tail", "1"], b"err\n"),
         (["job1", "--stdout", "--tail", "1"], b"\x80\xff\n"), (["job1", "--tail", "0"], b""), (["job2"], b""),
+        (["job1", "--attempt", "1", "-f"], b"first\n"),
     ],
 )  # fmt: skip
 def test_logs_are_byte_for_byte(gpupoor: Gpupoor, words: list[str], data: bytes) -> None:

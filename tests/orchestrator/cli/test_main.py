@@ -101,3 +101,10 @@ def test_a_closed_pipe_is_quiet() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == door.PIPE_CLOSED
+
+
+def test_a_name_that_is_no_text_is_printed_escaped() -> None:
+    """A file name of odd bytes ends no command."""
+    put = "import orchestrator.cli.main as d; d.COMMANDS['end'] = ('tests.orchestrator.cli.commands:end', 'jobs', '.')"
+    done = subprocess.run([sys.executable, "-c", f"{put}; d.main()", "end", "odd"], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"\\udcff\n")
