@@ -31,7 +31,7 @@ SESSIONS: Final = 8
 _logins = threading.BoundedSemaphore(8)
 
 # A left-over child may hold the streams open for ever: so many seconds of silence after the exit code end a command.
-_LINGER_S: Final = 2.0
+_LINGER_S: Final = 5.0
 _LOOK_S: Final = 0.25
 
 # What goes wrong is raised to the caller; paramiko would also print tracebacks from its own threads.
@@ -265,8 +265,7 @@ class SshChannel(Channel):
         self._bell.hush()
         channel = self._channel
         over = bool(channel.eof_received) or channel.closed
-        out = channel.recv(PIECE) if channel.recv_ready() else b""
-        err = channel.recv_stderr(PIECE) if channel.recv_stderr_ready() else b""
+        out, err = _read_both(channel)
         if out or err:
             if over or channel.recv_ready() or channel.recv_stderr_ready():
                 self._bell.set()
@@ -293,19 +292,23 @@ class _Kept:
 
     def take(self, channel: paramiko.Channel) -> bool:
         """Read what is there now; whether there was anything."""
-        moved = False
-        if channel.recv_ready():
-            piece = channel.recv(PIECE)
-            moved = bool(piece)
-            if self.sink is not None:
-                self.sink(piece)
-            else:
-                self.out += piece[: KEPT - len(self.out)]
-        if channel.recv_stderr_ready():
-            piece = channel.recv_stderr(PIECE)
-            moved = moved or bool(piece)
-            self.err += piece[: KEPT - len(self.err)]
-        return moved
+        out, err = _read_both(channel)
+        if out and self.sink is not None:
+            self.sink(out)
+        else:
+            self.out += out[: KEPT - len(self.out)]
+        self.err += err[: KEPT - len(self.err)]
+        return bool(out or err)
+
+
+def _read_both(channel: paramiko.Channel) -> tuple[bytes, bytes]:
+    """What is there now, at most 1 MiB each. A read also sends: it tells the other side that there is room again."""
+    try:
+        out = channel.recv(PIECE) if channel.recv_ready() else b""
+        err = channel.recv_stderr(PIECE) if channel.recv_stderr_ready() else b""
+    except _BROKEN as error:
+        raise Unreachable(f"the connection to the machine broke ({_short(error)})") from None
+    return out, err
 
 
 class _Pump(threading.Thread):
