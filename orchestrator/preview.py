@@ -51,6 +51,7 @@ def look_ahead(world: World, job: Job, spec: JobSpec, *, refuse_waiting: bool = 
         grace=grace,
         guard_every=settings.guard_every,
         no_fuse_ok=job.no_fuse_ok,
+        max_gpus=settings.max_gpus,
         bad_hosts=bad,
     )
     ranking = rank(spec, offers, terms)

@@ -243,3 +243,10 @@ def test_a_rehearsal_writes_nothing(tmp_path: Path) -> None:
     assert [candidate.offer.id for candidate in preview.ranking.candidates] == ["o1"]
     assert jobs_of(world) == []
     assert world.doorbell.rung == []
+
+
+def test_the_preview_shows_only_machines_within_max_gpus(tmp_path: Path) -> None:
+    """An offer that could never be rented is not promised, however cheap it is."""
+    world = door_world(tmp_path, offers=[make_offer("pair", 1_000, gpu_count=2), make_offer("one")])
+    _, preview = rehearse(world, make_request(spec={"resources": {}}))
+    assert [candidate.offer.id for candidate in preview.ranking.candidates] == ["one"]
