@@ -45,7 +45,8 @@ def _checks() -> "Iterator[Check]":
         from orchestrator.db.engine import refuse_network_folder
 
         settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        refuse_network_folder(settings.home)
+        if settings.database_url.startswith("sqlite:"):
+            refuse_network_folder(settings.home)
     except (GpupoorError, OSError) as error:
         yield Check("home", False, str(error))
         return
