@@ -1,7 +1,6 @@
 """The orchestrator in one process: tasks in threads, watcher, keeper, due watch, sweep, and a guard beside it."""
 
 import json
-import logging
 import os
 import signal
 import socket
@@ -17,7 +16,7 @@ from sqlalchemy import delete, update
 
 from jobs.errors import GpupoorError, RefusedByLimit
 from jobs.money import SECOND
-from orchestrator import celery_app, tasks, wiring
+from orchestrator import celery_app, logs, tasks, wiring
 from orchestrator.blobs import FolderBlobs
 from orchestrator.db.change import change
 from orchestrator.db.engine import ConnectedDatabase
@@ -42,7 +41,7 @@ def serve(settings: Settings, workers: int) -> None:
     with held_lock(settings.home / LOCK) as ours:
         if not ours:
             raise RefusedByLimit("an orchestrator runs in this home already; end it with gpupoor down")
-        _set_up_logs()
+        logs.set_up()
         stopping = threading.Event()
         for kind in (signal.SIGTERM, signal.SIGINT):
             signal.signal(kind, lambda *_: stopping.set())
@@ -172,15 +171,6 @@ class Orchestrator:
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=(lock.fileno(),),
                 env={**os.environ, "GPUPOOR_HOME": str(self._settings.home)})
             write_pid(lock, self._guard.pid)
-
-
-def _set_up_logs() -> None:
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    structlog.configure(
-        processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso"),
-                    structlog.processors.format_exc_info, structlog.processors.KeyValueRenderer(
-                        key_order=["timestamp", "level", "event"])],
-        logger_factory=structlog.PrintLoggerFactory(), cache_logger_on_first_use=True)
 
 
 def _write_whole(path: Path, text: str) -> None:

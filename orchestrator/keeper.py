@@ -73,11 +73,15 @@ class LeaseKeeper:
 
 
 def keep_on(stopping: threading.Event, pause_s: float, act: Callable[[], object], what: str) -> None:
-    """Call `act` again and again until `stopping` is set; one error of ours is told and does not end it."""
+    """Call `act` again and again until `stopping` is set; an error does not end it and is told once while it lasts."""
+    told = ""
     while not stopping.wait(pause_s):
         try:
             act()
-        except GpupoorError as error:
-            _log.warning(f"{what} failed, trying again", error=str(error))
-        except Exception:  # noqa: BLE001  a thread that dies silently is worse than any error
-            _log.exception(f"{what} failed, trying again")
+            told = ""
+        except Exception as error:  # noqa: BLE001  a thread that dies silently is worse than any error
+            if str(error) != told:
+                _log.warning(f"{what} failed, trying again", error=str(error),
+                             exc_info=not isinstance(error, GpupoorError))
+            told = str(error)
+            stopping.wait(1.0)

@@ -163,6 +163,7 @@ def _live_machines(world: Any) -> tuple[int, int]:
 def _end(lock: Path) -> None:
     """TERM to the holder of the lock, KILL when it does not go: every step of ours may be killed at any line."""
     for kind in (signal.SIGTERM, signal.SIGKILL):
+        _wait_until(lambda: not is_held(lock) or _pid_in(lock) is not None, _STOP_S)  # it notes itself after locking
         pid = _pid_in(lock)
         if not is_held(lock) or pid is None:
             return
