@@ -66,10 +66,11 @@ class Children:
 
 
 class Throttle:
-    """All bytes of the machine in both directions share so many bytes a second; 0: as fast as they go."""
+    """All bytes of the machine in both directions share so many bytes a second; 0: no limit. passed: how many did."""
 
-    def __init__(self, bytes_s: int) -> None:
+    def __init__(self, bytes_s: int, passed: int) -> None:
         self._free_at = 0.0
+        self.passed = passed
         self.set(bytes_s)
 
     def set(self, bytes_s: int) -> None:
@@ -78,7 +79,8 @@ class Throttle:
         self.piece = min(_PIECE, max(bytes_s // 20, 256)) if bytes_s else _PIECE
 
     async def take(self, count: int) -> None:
-        """Wait until `count` more bytes may pass."""
+        """Wait until `count` more bytes may pass, and count them."""
+        self.passed += count
         if self._bytes_s:
             now = asyncio.get_running_loop().time()
             self._free_at = max(self._free_at, now) + count / self._bytes_s

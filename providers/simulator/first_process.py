@@ -135,6 +135,7 @@ def _be_first(folder: Folder, orders: Orders, covers: list[tuple[Path, Path]], h
     server = os.fork()
     if server == 0:
         os.close(uptime)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a wish at a server not yet ready: it looks by itself then
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         _as_last_act(lambda: _serve(folder, orders, how))
         os._exit(1)

@@ -107,6 +107,11 @@ class Folder:
         return self.run / "gpu_lines"
 
     @property
+    def traffic(self) -> Path:
+        """Number of bytes that went through its SSH channels, both ways, since the first boot."""
+        return self.path / "traffic"
+
+    @property
     def gpu_calls(self) -> Path:
         """One line (the arguments) for each call of nvidia-smi."""
         return self.path / "gpu_calls"

@@ -172,9 +172,7 @@ class RealHosts:
             return
         place.moved.touch()
         place.port.unlink(missing_ok=True)
-        for mark in partition.servers(place):
-            if processes.inner_pid(mark) == partition.FIRST_SERVER:  # not to the sessions of OpenSSH
-                processes.send(mark, signal.SIGUSR1)
+        _ring(place)
 
     def change(self, machine: str, plan: BootPlan) -> None:
         """From now on disk, line and host key are as in `plan`; a running job is not touched."""
@@ -193,9 +191,7 @@ class RealHosts:
         replace_text(place.disk, str(int(plan.disk_gb * 1e9)))
         if wrong:
             place.second_key.touch()
-        for mark in partition.servers(place):
-            if processes.inner_pid(mark) == partition.FIRST_SERVER:  # not to the sessions of OpenSSH
-                processes.send(mark, signal.SIGUSR1)
+        _ring(place)
 
     def gpu_report(self, machine: str, text: str | None) -> None:
         """What nvidia-smi prints from now on ("hang": it hangs; None: as booted)."""
@@ -280,6 +276,13 @@ class RealHosts:
             self._nursery.kill()
             self._nursery.wait()
             self._nursery = None
+
+
+def _ring(place: Folder) -> None:
+    """Let its server look at what is wished; not the sessions of OpenSSH, which would die of it."""
+    for mark in partition.servers(place):
+        if processes.inner_pid(mark) == partition.FIRST_SERVER:
+            processes.send(mark, signal.SIGUSR1)
 
 
 def _marks(place: Folder) -> list[processes.Mark | None]:

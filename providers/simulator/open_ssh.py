@@ -1,7 +1,7 @@
 """OpenSSH's own server in a simulated machine, for whoever wants to be sure that a client speaks with the real one.
 
-It is started by root only. It knows no silent banner, late key, changed key or limited bandwidth: where a plan
-orders the first two, the port opens when they are over.
+It is started by root only. It knows no silent banner, late key, changed key or limited bandwidth, and counts
+no traffic: where a plan orders the first two, the port opens when they are over.
 """
 
 import signal
@@ -51,13 +51,14 @@ def serve(folder: Folder, orders: Orders, variables: dict[str, str], first: bool
     """Run the server until the machine ends; a signal USR1 moves it to another port, sessions stay."""
     up_at = cloud_now(Path(orders.clock))
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     if orders.plan.boot_text:
         Account(variables, folder.home, orders.as_user).start(
-            ["/bin/sh", "-c", orders.plan.boot_text], stdin=subprocess.DEVNULL
+            ["/bin/sh", "-c", orders.plan.boot_text], stdin=subprocess.DEVNULL, preexec_fn=_unblock
         )
     _write_keys(folder, orders)
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-    delay_s = max(orders.plan.sshd_s, orders.plan.banner_s, orders.plan.key_s) if first else 0.0
+    delay_s = orders.plan.sshd_s + max(orders.plan.banner_s, orders.plan.key_s) if first else 0.0
     while True:
         folder.moved.unlink(missing_ok=True)
         with socket.socket() as door:
@@ -66,7 +67,7 @@ def serve(folder: Folder, orders: Orders, variables: dict[str, str], first: bool
             replace_text(folder.port, str(port))
             wait_until(Path(orders.clock), up_at + int(delay_s * 1e6))
         server = _start(folder, variables, port)
-        while signal.sigtimedwait({signal.SIGUSR1}, 0.2) is None:
+        while signal.sigtimedwait({signal.SIGUSR1}, 0.2) is None or not folder.moved.exists():
             if server.poll() is not None:
                 RealClock().sleep(0.1)
                 server = _start(folder, variables, port)
@@ -82,8 +83,12 @@ def _start(folder: Folder, variables: dict[str, str], port: int) -> subprocess.P
         [_PROGRAM, "-D", "-e", "-f", str(config)],
         stdin=subprocess.DEVNULL,
         env=variables,
-        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1}) and None,
+        preexec_fn=_unblock,
     )
+
+
+def _unblock() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
 
 
 def _write_keys(folder: Folder, orders: Orders) -> None:

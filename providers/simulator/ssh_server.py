@@ -39,8 +39,9 @@ class _Machine:
         self.clock = Path(orders.clock)
         plan = orders.plan
         self.up_at = cloud_now(self.clock)
-        self.delays = (plan.sshd_s, plan.banner_s, plan.key_s) if first else (0.0, 0.0, 0.0)
-        self.throttle = Throttle(plan.bandwidth_bytes_s)
+        open_s = plan.sshd_s
+        self.delays = (open_s, open_s + plan.banner_s, open_s + plan.key_s) if first else (0.0, 0.0, 0.0)
+        self.throttle = Throttle(plan.bandwidth_bytes_s, _number(folder.traffic))
         self.children = Children()
         self.authorized = asyncssh.import_public_key(plan.authorized_key.strip()).public_data
         self.acceptor: asyncssh.SSHAcceptor | None = None
@@ -50,15 +51,17 @@ class _Machine:
         loop.add_signal_handler(signal.SIGCHLD, self.children.reap)
         moves = asyncio.Event()
         loop.add_signal_handler(signal.SIGUSR1, moves.set)
+        moves.set()
         self._run_boot_text()
+        counting = asyncio.create_task(self._write_traffic())
         await self._listen(*self.delays[:2])
-        while True:
-            if self.folder.moved.exists():
-                self.folder.moved.unlink()
-                await self._move()
+        while not counting.done():
             await moves.wait()
             moves.clear()
             self._change()
+            if self.folder.moved.exists():
+                self.folder.moved.unlink()
+                await self._move()
 
     def _change(self) -> None:
         """Take up orders that were changed meanwhile: the speed of the line, and another host key."""
@@ -95,6 +98,14 @@ class _Machine:
             login_timeout=120,
             server_version="OpenSSH_9.2",
         )
+
+    async def _write_traffic(self) -> None:
+        written = -1
+        while True:
+            if self.throttle.passed != written:
+                written = self.throttle.passed
+                replace_text(self.folder.traffic, str(written))
+            await asyncio.sleep(0.2)
 
     async def _move(self) -> None:
         """Listen elsewhere; connections that are there stay."""
@@ -137,6 +148,13 @@ class _Machine:
             self.folder.second_key.touch()
             if self.acceptor is not None:
                 self.acceptor.update(server_host_keys=[self._host_key()])
+
+
+def _number(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 class _Door(asyncssh.SSHServer):

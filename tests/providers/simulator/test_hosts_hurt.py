@@ -276,7 +276,7 @@ def test_boot_twice_is_once(lab: Lab) -> None:
 
 
 def test_slow_starts_by_a_clock_that_only_steps(tmp_path: Path) -> None:
-    """sshd_s: refused; banner_s: silent; key_s: key refused; each until the cloud's clock says so."""
+    """sshd_s: refused; from then on banner_s: silent; key_s: key refused; each by the cloud's clock."""
     lab = new_lab(tmp_path, speed=0.0)
     now = clock_file.read(lab.clock, RealClock().now())
 
@@ -284,7 +284,7 @@ def test_slow_starts_by_a_clock_that_only_steps(tmp_path: Path) -> None:
         clock_file.write(lab.clock, 0, now + int(seconds * 1e6), 0.0)
 
     try:
-        lab.boot(boot_s=10.0, sshd_s=10.0, banner_s=20.0, key_s=30.0)
+        lab.boot(boot_s=10.0, sshd_s=10.0, banner_s=10.0, key_s=20.0)
         assert lab.hosts.access("m1") is None
         step_to(10)
         eventually(lambda: lab.hosts.access("m1"))
@@ -375,6 +375,21 @@ def test_openssh_serves_a_machine_too(tmp_path: Path) -> None:
         other.close()
     finally:
         lab.close()
+
+
+def test_rule_changes_a_running_machine(lab: Lab) -> None:
+    """Disk, bandwidth and host key of a running machine follow a changed plan; its bytes are counted."""
+    client = lab.up()
+    assert len(client.run("head -c 1000000 /dev/zero").out) == 1_000_000
+    traffic = lab.folder("m1") / "traffic"
+    eventually(lambda: traffic.exists() and int(traffic.read_text()) >= 1_000_000)
+    lab.hosts.change("m1", BootPlan(PUBLIC, disk_gb=3.0, bandwidth_bytes_s=200_000, wrong_host_key=True))
+    assert client.run("df -BM --output=size . | tail -1").text.strip() == str(int(3e9) >> 20)
+    eventually(lambda: lab.client().host_key != client.host_key)
+    begin = RealClock().monotonic()
+    client.run("head -c 300000 /dev/zero")
+    assert RealClock().monotonic() - begin > 1.0
+    client.close()
 
 
 def test_what_cannot_be_had_is_refused(tmp_path: Path) -> None:
