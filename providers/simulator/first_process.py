@@ -38,6 +38,9 @@ def bring_up(folder: Folder, how: str, tell: Callable[[str], None]) -> None:
     except OSError:
         tell("ok")  # another one brings it up already
         return
+    if how == "boot" and processes.lives(processes.read_mark(folder.init)):
+        tell("ok")  # a doubled order for a machine that is up
+        return
     mark = processes.mark_of(os.getpid())
     assert mark is not None
     replace_text(folder.host, mark.text())

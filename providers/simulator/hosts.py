@@ -74,8 +74,11 @@ class RealHosts:
             self._drop_nursery()
 
     def boot(self, machine: str, folder: Path, plan: BootPlan) -> None:
-        """Start it; `access` tells when it is up. Raises NamespaceError, HostsError."""
+        """Start it, unless it lives; `access` tells when it is up. Raises NamespaceError, HostsError."""
         place = Folder(folder.resolve())
+        self._folders[machine] = place
+        if self.alive(machine):
+            return
         place.run.mkdir(parents=True, exist_ok=True)
         place.home.mkdir(exist_ok=True)
         now = cloud_now(self._clock_file)
@@ -83,7 +86,6 @@ class RealHosts:
             machine, plan, str(self._clock_file), self._sshd, self._as_user, self._max_sessions, booted_at=now
         )
         save_orders(place, orders)
-        self._folders[machine] = place
         self._order("boot", place)
 
     def adopt(self, machine: str, folder: Path) -> None:
