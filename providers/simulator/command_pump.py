@@ -35,7 +35,8 @@ class Account:
             how |= {"user": person.pw_uid, "group": person.pw_gid, "extra_groups": []}
         # A home that a job removed does not lock its owner out.
         cwd = self.home if self.home.is_dir() else Path("/")
-        return subprocess.Popen(arguments, cwd=cwd, start_new_session=True, **({"env": self.variables} | how))
+        popen: Any = subprocess.Popen  # its overloads do not see through **
+        return popen(arguments, cwd=cwd, start_new_session=True, **({"env": self.variables} | how))
 
 
 class Children:
