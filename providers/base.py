@@ -152,6 +152,7 @@ class Sighting:
     word: the provider's own state word. bills: whether this state may cost money (unknown: yes).
     ready: it can be connected to (access is then set). ended: the provider says it is over.
     per_hour: what it costs, read back (None: not told). started_at, ended_at: the bill's times, if told.
+    traffic_bytes: what it moved so far, both ways (None: not told).
     preempted: the provider took it away (None: not told).
     """
 
@@ -170,6 +171,7 @@ class Sighting:
     started_at: int | None = None
     ended_at: int | None = None
     access: Access | None = None
+    traffic_bytes: int | None = None
     preempted: bool | None = None
 
 

@@ -96,7 +96,7 @@ class MockProvider(Provider):
             raise Unavailable(f"mock: the answer does not tell of machine {machine_id}")
         return sighting
 
-    def release(self, region: str, machine_id: str) -> None:  # noqa: ARG002 - ids hold for all regions
+    def release(self, region: str, machine_id: str) -> None:
         """Give it back; silent where it is gone already."""
         try:
             self._http.delete(_path(machine_id))
@@ -109,7 +109,7 @@ class MockProvider(Provider):
 
         return connect(access, key, clock=self._clock)
 
-    def bill(self, region: str, machine_id: str) -> int | None:  # noqa: ARG002 - ids hold for all regions
+    def bill(self, region: str, machine_id: str) -> int | None:
         """What the market says the machine cost, where it tells bills."""
         try:
             return price_or_free(entry(self._http.read(_path(machine_id))).get("cost"))
@@ -163,7 +163,7 @@ def _read_machine(value: JSON, region: str) -> Sighting | None:
         return None
     word = text(said.get("state")) or "not told"
     access = _read_address(entry(said.get("address")))
-    preempted = said.get("preempted")
+    preempted, moved = said.get("preempted"), number(said.get("traffic_bytes"))
     return Sighting(
         id=name,
         provider="mock",
@@ -180,6 +180,7 @@ def _read_machine(value: JSON, region: str) -> Sighting | None:
         started_at=instant(said.get("created_at")),
         ended_at=instant(said.get("ended_at")),
         access=access,
+        traffic_bytes=None if moved is None or moved < 0 else int(moved),
         preempted=preempted if isinstance(preempted, bool) else None,
     )
 

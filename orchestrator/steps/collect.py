@@ -10,6 +10,7 @@ from jobs.script.stop import tombstone
 from jobs.states import FINISHING
 from orchestrator.db.models import Machine
 from orchestrator.ending import end, try_again
+from orchestrator.limits import MONEY_LIMITS, limit_text
 from orchestrator.result import StepResult
 from orchestrator.snapshot import Snapshot, open_shell
 from orchestrator.world import World
@@ -109,7 +110,8 @@ def _stopped_text(snap: Snapshot, why: str) -> str:
     if why == "cancelled":
         return "cancelled by its owner"
     if limit:
-        return f"stopped at its {why} of {limit['value']} (from {limit['from']})"
+        sign = "$" if why in MONEY_LIMITS else ""
+        return f"stopped at its {why} of {sign}{limit_text(why, limit['value'])} (from {limit['from']})"
     return f"stopped: {why}"
 
 

@@ -120,6 +120,7 @@ def _proof_by_get(
         "absent_list_2": listing.taken_at,
         "provider_start": usage.start if not usage.bound else machine.provider_start,
         "provider_end": usage.end if not usage.bound else None,
+        "traffic_bytes": usage.traffic_bytes,
     }
     if seen is not None:
         changes["provider_word"] = seen.word
@@ -134,13 +135,14 @@ def _proof_by_get(
 
 
 def usage_of(machine: Machine, seen: Sighting | None, listing: Listing) -> Usage:
-    """The provider's own start and end where it tells them, else our bound: create sent to first proof."""
+    """The provider's own start, end and traffic where it tells them, else our bound: create sent to first proof."""
     start = (seen.started_at if seen else None) or machine.provider_start
     end = seen.ended_at if seen else None
+    moved = max(machine.traffic_bytes, (seen.traffic_bytes if seen else None) or 0)
     if start is not None and end is not None:
-        return Usage(start, end, machine.traffic_bytes)
+        return Usage(start, end, moved)
     begin = min(start or machine.sent_at or listing.taken_at, machine.sent_at or listing.taken_at)
-    return Usage(begin, max(machine.absent_list_1 or listing.taken_at, begin), machine.traffic_bytes, bound=True)
+    return Usage(begin, max(machine.absent_list_1 or listing.taken_at, begin), moved, bound=True)
 
 
 def _retry(machine: Machine, world: World, error: ProviderError) -> MachineResult:

@@ -16,7 +16,8 @@ ORDER    offer_id, label, token, public_key (one authorized_keys line), disk_gb 
          boot_text (shell, run as root as the first boot command; stop class boot), stop_at (time; stop class hard),
          image
 MACHINE  id, region, label, gpu, gpu_count, spot, state, price_per_hour, disk_price, disk_gb, created_at, ended_at,
-         preempted (true/false), address {"host", "port", "user"} or null, and cost where the market tells bills
+         traffic_bytes, preempted (true/false), address {"host", "port", "user"} or null, and cost where the market
+         tells bills
 state    booting, running, terminating (delete accepted, still billed), stopped (only the disk is billed), gone
 
 Errors are {"error": {"code", "text"}}: 400 wrong_request, 401 unauthorized, 402 balance_empty, 404 not_found,
@@ -153,6 +154,7 @@ class MockFace:
             "disk_gb": order.disk_gb,
             "created_at": rfc3339(market.now()),
             "ended_at": None,
+            "traffic_bytes": 0,
             "preempted": False,
             "address": None,
         }
@@ -211,6 +213,7 @@ def show_machine(machine: Machine, market: Market) -> dict[str, object]:
         "disk_gb": machine.disk_gb,
         "created_at": rfc3339(machine.created_at),
         "ended_at": None if machine.ended_at is None else rfc3339(machine.ended_at),
+        "traffic_bytes": machine.traffic_bytes,
         "preempted": machine.preempted,
         "address": None if access is None else {"host": access.host, "port": access.port, "user": access.user},
     }

@@ -191,11 +191,11 @@ class SimulatedProvider(Provider):
 
         return self._call("list", subjects, act)
 
-    def get(self, region: str, machine_id: str) -> Sighting:  # noqa: ARG002 - the interface has it
+    def get(self, region: str, machine_id: str) -> Sighting:
         """One machine, also after its end. Raises Gone."""
         return self._call("get", lambda: self._lines(machine_id), lambda rule: self._get(machine_id, rule))
 
-    def release(self, region: str, machine_id: str) -> None:  # noqa: ARG002 - the interface has it
+    def release(self, region: str, machine_id: str) -> None:
         """Give it back."""
         market = self._cloud.market
 
@@ -226,7 +226,7 @@ class SimulatedProvider(Provider):
             raise Unreachable("the key is not accepted")
         return SimShell(machine, cloud.clock, cloud.switch, lambda: cloud.happens(cloud.weather.broken))
 
-    def bill(self, region: str, machine_id: str) -> int | None:  # noqa: ARG002 - the interface has it
+    def bill(self, region: str, machine_id: str) -> int | None:
         """What the machine cost, where its market tells."""
         try:
             machine = self._cloud.market.find(self.facts.name, machine_id)
@@ -328,6 +328,7 @@ class SimulatedProvider(Provider):
             started_at=machine.created_at,
             ended_at=machine.ended_at,
             access=access if word == "running" else None,
+            traffic_bytes=machine.traffic_bytes,
             preempted=machine.preempted,
         )
 

@@ -83,6 +83,7 @@ class ProviderContract:
         assert (over.ended, over.bills, over.ready) == (True, False, False)
         assert over.started_at == seen.started_at
         assert over.ended_at is not None and over.ended_at > over.started_at
+        assert over.traffic_bytes is not None
         assert market.provider.list_machines("").machines == ()
         assert market.bill()["alive"] == 0
 
