@@ -113,7 +113,7 @@ def _look_and_act(snap: Snapshot, world: World) -> StepResult:
     except (ProviderError, ShellError) as error:
         reason = str(error)
         log.info("step.postponed", job=snap.job.id, place=snap.place, reason=reason)
-    except Exception as error:  # noqa: BLE001 - one unexpected error must not end a job that runs for days
+    except Exception as error:
         reason = f"internal error: {error}"
         log.exception("step.failed", job=snap.job.id, place=snap.place)
     faults = snap.job.tries.get("faults", 0)

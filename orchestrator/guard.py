@@ -103,8 +103,9 @@ class Guard:
 
 def main() -> None:
     """The process: one world, turns until nobody needs it."""
-    from orchestrator import wiring
+    from orchestrator import logs, wiring
 
+    logs.set_up()
     Guard(wiring.world(wiring.settings())).run()
 
 

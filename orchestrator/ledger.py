@@ -17,7 +17,7 @@ from jobs.errors import GpupoorError
 from jobs.money import SECOND, cost, usd
 from orchestrator.caps import cap_in_force, split_by_month
 from orchestrator.db.change import change
-from orchestrator.db.models import Balance, Entry, Job, Machine, Reservation
+from orchestrator.db.models import COSTS, Balance, Entry, Job, Machine, Reservation
 from orchestrator.settings import Settings
 from providers.base import PriceParts
 
@@ -25,7 +25,7 @@ MONTHLY = ("user", "project", "overall")
 GB = 1_000_000_000
 
 
-class CapReached(GpupoorError):  # noqa: N818 - a state of the book, not a fault
+class CapReached(GpupoorError):
     """A cap has no room for this reservation; nothing was changed. waiting_for: the word for status."""
 
     exit_code = 3
@@ -186,7 +186,7 @@ def settle(session: Session, settings: Settings, job: Job, machine: Machine, usa
 
 def _book_late(session: Session, settings: Settings, job: Job, machine: Machine, usage: Usage | None, now: int) -> int:
     """A machine that appeared after its row was closed: what it cost is an overrun, booked once."""
-    booked = select(Entry.key).where(Entry.machine == machine.id, Entry.kind.in_(("settle", "overrun")))
+    booked = select(Entry.key).where(Entry.machine == machine.id, Entry.kind.in_(COSTS))
     if usage is None or session.execute(booked.limit(1)).first() is not None:
         return 0
     return _book(session, settings, job, machine, usage, "overrun", now)

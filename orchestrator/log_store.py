@@ -27,7 +27,7 @@ _PIECE: Final = 64 * 1024
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 
 
-class NotFollowing(Exception):  # noqa: N818  it is no fault: somebody else follows now
+class NotFollowing(Exception):
     """The attempt is followed by somebody else; whoever appends must stop."""
 
 

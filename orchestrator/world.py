@@ -124,4 +124,4 @@ class World:
     limiter: Limiter
     keeper: Keeper = field(default_factory=NoKeeper)
     board: OfferBoard = field(default_factory=OfferBoard)
-    point: Callable[[str], None] = field(default=lambda name: None)
+    point: Callable[[str], None] = field(default=lambda _name: None)

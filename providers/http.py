@@ -56,7 +56,7 @@ class _Answer:
     retry_after_s: float | None
 
 
-class _TooLate(Exception):  # noqa: N818 - a signal of this file to itself
+class _TooLate(Exception):
     """`send_by` passed before the first byte was written."""
 
 
@@ -68,7 +68,7 @@ class _Sending:
     send_by: int | None
     sent: bool = False
 
-    def trace(self, event: str, info: object) -> None:  # noqa: ARG002 - called by the client with both
+    def trace(self, event: str, info: object) -> None:
         """Hooked right before the write: between this check and the send nothing else happens."""
         if event == _WRITE_BEGINS:
             if self.send_by is not None and self.clock.now() > self.send_by:

@@ -4,6 +4,8 @@ A row that was read is a picture of one moment: nobody sets its attributes. Ever
 an UPDATE with its guard in the WHERE (a lease token, a state), so a late writer changes nothing.
 """
 
+from typing import ClassVar
+
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -30,7 +32,7 @@ def _one_of(column: str, words: tuple[str, ...]) -> str:
 class Table(DeclarativeBase):
     """Base of all tables."""
 
-    type_annotation_map = {int: BigInteger, str: Text, float: Float, bytes: LargeBinary, dict: JSON}
+    type_annotation_map: ClassVar = {int: BigInteger, str: Text, float: Float, bytes: LargeBinary, dict: JSON}
 
 
 class Installation(Table):
@@ -239,6 +241,10 @@ class Reservation(Table):
     settled_at: Mapped[int | None]
 
 
+ENTRY_KINDS = ("reserve", "give_back", "settle", "overrun")
+COSTS = ("settle", "overrun")  # what was really spent; an overrun is a machine that appeared after its row was closed
+
+
 class Entry(Table):
     """One line of the append-only ledger; the key makes a second booking of the same thing impossible."""
 
@@ -260,7 +266,7 @@ class Entry(Table):
     to_at: Mapped[int | None]
     micro: Mapped[int]
     bound: Mapped[bool] = mapped_column(default=False)
-    __table_args__ = (CheckConstraint(_one_of("kind", ("reserve", "give_back", "settle", "overrun")), name="entry_kind"),
+    __table_args__ = (CheckConstraint(_one_of("kind", ENTRY_KINDS), name="entry_kind"),
                       Index("entries_month", "simulated", "month"), Index("entries_job", "job"),
                       Index("entries_machine", "machine"))
 

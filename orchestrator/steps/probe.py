@@ -54,7 +54,8 @@ def _fault(snap: Snapshot, machine: Machine, found: dict[str, str]) -> str | Non
     if found.get("tar") == "no":
         return "there is no tar on it"
     wanted = snap.spec.resources
-    if float(found.get("disk_free_gb") or 0) < wanted.disk_gb * DISK_TOLERANCE:
+    # the machine tells whole GB, rounded down
+    if float(found.get("disk_free_gb") or 0) + 1 <= wanted.disk_gb * DISK_TOLERANCE:
         return f"{found.get('disk_free_gb', '?')} GB of disk are free, {wanted.disk_gb} GB were rented"
     return _gpu_fault(snap, machine, found) if wanted.gpu else None
 

@@ -135,14 +135,20 @@ def _proof_by_get(
 
 
 def usage_of(machine: Machine, seen: Sighting | None, listing: Listing) -> Usage:
-    """The provider's own start, end and traffic where it tells them, else our bound: create sent to first proof."""
+    """The provider's own start, end and traffic where it tells them, else our bound: create sent to first proof.
+
+    A machine with a fuse or a hard stop has not outlived its reserved end, however late we looked.
+    """
     start = (seen.started_at if seen else None) or machine.provider_start
     end = seen.ended_at if seen else None
     moved = max(machine.traffic_bytes, (seen.traffic_bytes if seen else None) or 0)
     if start is not None and end is not None:
         return Usage(start, end, moved)
     begin = min(start or machine.sent_at or listing.taken_at, machine.sent_at or listing.taken_at)
-    return Usage(begin, max(machine.absent_list_1 or listing.taken_at, begin), moved, bound=True)
+    last = machine.absent_list_1 or listing.taken_at
+    if machine.stop_class in ("hard", "boot") or machine.access is not None:
+        last = min(last, machine.stop_at)
+    return Usage(begin, max(last, begin), moved, bound=True)
 
 
 def _retry(machine: Machine, world: World, error: ProviderError) -> MachineResult:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from jobs.money import usd
 from jobs.states import LIVE
 from orchestrator import ledger
-from orchestrator.db.models import Attempt, Entry, Job, Machine, Reservation
+from orchestrator.db.models import COSTS, Attempt, Entry, Job, Machine, Reservation
 from orchestrator.limits import limits_document
 from orchestrator.views.instants import rfc3339
 
@@ -47,7 +47,7 @@ def read_rows(session: Session, jobs: Sequence[Job]) -> list[Rows]:
             found[attempt.job].attempts.append(attempt)
         for machine in session.scalars(select(Machine).where(Machine.job.in_(some)).order_by(Machine.attempt)):
             found[machine.job].machines.append(machine)
-        booked = select(Entry.job, Entry.machine, Entry.micro).where(Entry.job.in_(some), Entry.kind == "settle")
+        booked = select(Entry.job, Entry.machine, Entry.micro).where(Entry.job.in_(some), Entry.kind.in_(COSTS))
         for job, machine_id, micro in session.execute(booked):
             found[job].settled[machine_id] += micro
         held = (

@@ -15,7 +15,7 @@ from sqlalchemy import Select, select
 
 from jobs.money import HOUR, SECOND, usd
 from orchestrator.caps import OVERALL, caps_in_force, end_of, split_by_month, start_of
-from orchestrator.db.models import Balance, Entry, Job, Machine, Reservation
+from orchestrator.db.models import COSTS, Balance, Entry, Job, Machine, Reservation
 from orchestrator.ledger import spread, used_so_far
 from orchestrator.views.instants import rfc3339
 from orchestrator.views.jobs import price_per_hour
@@ -167,7 +167,7 @@ def receipts(world: World, simulated: bool, month: str) -> list[dict[str, Any]]:
 
 
 def _settled(simulated: bool, month: str) -> Select[Entry]:
-    wanted = select(Entry).where(Entry.simulated == simulated, Entry.month == month, Entry.kind == "settle")
+    wanted = select(Entry).where(Entry.simulated == simulated, Entry.month == month, Entry.kind.in_(COSTS))
     return wanted.order_by(Entry.key)
 
 
@@ -226,4 +226,4 @@ def _difference(world: World, machines: Sequence[Machine]) -> str | None:
 
 def _booked(world: World, machine: Machine) -> int:
     with world.database.read() as session:
-        return sum(session.scalars(select(Entry.micro).where(Entry.machine == machine.id, Entry.kind == "settle")))
+        return sum(session.scalars(select(Entry.micro).where(Entry.machine == machine.id, Entry.kind.in_(COSTS))))

@@ -23,7 +23,7 @@ class SimHosts:
         self.machines: dict[str, SimMachine] = {}
         self._next_port = _FIRST_PORT
 
-    def boot(self, machine: str, folder: Path, plan: BootPlan) -> None:  # noqa: ARG002 - the interface has it
+    def boot(self, machine: str, folder: Path, plan: BootPlan) -> None:
         """Start it."""
         smi = self._smi(machine)
         self.machines[machine] = SimMachine(plan, self._now, self._jobs, smi, self._port(), self._destroys)
@@ -68,7 +68,7 @@ class SimHosts:
         """No byte passes."""
         self.machines[machine].cut(seconds)
 
-    def restart(self, machine: str, wipe: bool) -> None:  # noqa: ARG002 - the interface has it
+    def restart(self, machine: str, wipe: bool) -> None:
         """The container restarts; its disk is always wiped here."""
         self.machines[machine].restart()
 

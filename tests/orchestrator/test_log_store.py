@@ -1,6 +1,6 @@
 """Where the bytes that a job printed are kept."""
 
-import random  # noqa: TID251  seeded: the same bytes each time
+import random
 from pathlib import Path
 
 import pytest

@@ -85,7 +85,7 @@ def test_ranked_by_dollars_of_this_job() -> None:
 
     ranking = rank(spec(), [slow, quick], terms())
 
-    assert ["quick", "slow"] == [c.offer.id for c in ranking.candidates]
+    assert [c.offer.id for c in ranking.candidates] == ["quick", "slow"]
 
 
 def test_wishes_count_in_their_order() -> None:
@@ -95,7 +95,7 @@ def test_wishes_count_in_their_order() -> None:
 
     ranking = rank(spec(resources=wishes), [offer("cheap"), dear], terms())
 
-    assert ["dear", "cheap"] == [c.offer.id for c in ranking.candidates]
+    assert [c.offer.id for c in ranking.candidates] == ["dear", "cheap"]
 
 
 @given(st.integers(1, 10**8), st.integers(0, 10**8), st.integers(0, 200), st.integers(0, 3600), st.booleans())
@@ -116,7 +116,7 @@ def test_reservation_never_exceeds_the_budget(
 @pytest.mark.parametrize("seed", range(20))
 def test_cheapest_is_the_first_of_the_ranking(seed: int) -> None:
     """Looking along sorted shelves finds the very candidate that judging every offer puts first."""
-    dice = random.Random(seed)  # noqa: TID251 - chance with a seed is what this test is about
+    dice = random.Random(seed)
     models = [("RTX 4090", 24), ("RTX 3090", 24), ("A100 PCIe 80GB", 80), ("RTX 3060 12GB", 12)]
     offers = []
     for number in range(300):

@@ -1,6 +1,6 @@
 """The watcher, against real shell processes that speak the follow text."""
 
-import random  # noqa: TID251  seeded: the same cuts each time
+import random
 import subprocess
 from collections.abc import Callable
 from itertools import pairwise

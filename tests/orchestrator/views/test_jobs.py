@@ -10,11 +10,54 @@ from orchestrator.views.jobs import documents, list_jobs, phase_costs, read_rows
 from orchestrator.world import World
 from tests.orchestrator.standing_world import HandClock, hold, make_job, make_machine, make_world, store
 
-KEYS = """id handle name project user simulated state phase waiting_for waiting_reason waiting_since exit_code reason
-reason_code results cleanup budget cost stops_at stop_class held_until checkpoints attempts limits git submitted_at
-started_at ended_at""".split()
-ATTEMPT_KEYS = """number provider region machine_id gpu gpu_count spot price_per_hour started_at ended_at outcome cost
-phase_costs offer_reason gpu_util vram_peak_mb""".split()
+KEYS = [
+    "id",
+    "handle",
+    "name",
+    "project",
+    "user",
+    "simulated",
+    "state",
+    "phase",
+    "waiting_for",
+    "waiting_reason",
+    "waiting_since",
+    "exit_code",
+    "reason",
+    "reason_code",
+    "results",
+    "cleanup",
+    "budget",
+    "cost",
+    "stops_at",
+    "stop_class",
+    "held_until",
+    "checkpoints",
+    "attempts",
+    "limits",
+    "git",
+    "submitted_at",
+    "started_at",
+    "ended_at",
+]
+ATTEMPT_KEYS = [
+    "number",
+    "provider",
+    "region",
+    "machine_id",
+    "gpu",
+    "gpu_count",
+    "spot",
+    "price_per_hour",
+    "started_at",
+    "ended_at",
+    "outcome",
+    "cost",
+    "phase_costs",
+    "offer_reason",
+    "gpu_util",
+    "vram_peak_mb",
+]
 NOW = HandClock().time
 
 
@@ -53,7 +96,9 @@ def test_settled_running_and_reserved_add_up(tmp_path: Path) -> None:
     dead = make_machine(id="m0", label="gp-0", token="t0", state="gone", gone_at=NOW)
     entries = [settle("m0", 70_000), settle("m0", 30_001, "disk")]
     rows = [make_job(), dead, make_machine(attempt=2), hold(total=900_000), *entries]
-    cost = shown(make_world(tmp_path), *rows, Reservation(machine="m0", total=100_001, parts=[], settled_at=NOW))["cost"]
+    cost = shown(make_world(tmp_path), *rows, Reservation(machine="m0", total=100_001, parts=[], settled_at=NOW))[
+        "cost"
+    ]
     assert cost == {"settled": "0.100001", "running": "0.20", "reserved": "0.70"}
     assert sum(parse_usd(text) for text in cost.values()) == 1_000_001
 
@@ -105,7 +150,9 @@ def test_the_table_shows_what_lives_and_what_ended_lately(tmp_path: Path) -> Non
         make_job("live", submitted_at=1),
         make_job("new", submitted_at=2, ended_at=NOW, **over),
         make_job("old", submitted_at=3, ended_at=NOW - 48 * HOUR, **over),
-        make_job("dirty", submitted_at=4, ended_at=NOW - 48 * HOUR, state="failed", phase="releasing", cleanup="pending"),
+        make_job(
+            "dirty", submitted_at=4, ended_at=NOW - 48 * HOUR, state="failed", phase="releasing", cleanup="pending"
+        ),
     )
 
     def ids(everything: bool, project: str | None = None) -> list[str]:

@@ -160,8 +160,8 @@ def test_a_night_is_spread_over_its_days(world: World) -> None:
 
 
 def test_reservations_are_no_spend(world: World) -> None:
-    """Only settled lines of this world and this month count."""
-    store(world, entry(kind="reserve"), entry(kind="overrun"), entry(simulated=False), entry(month="2026-11"))
+    """Only what was spent in this world and this month counts."""
+    store(world, entry(kind="reserve"), entry(kind="give_back"), entry(simulated=False), entry(month="2026-11"))
     assert money.spend(world, True, "2026-12", "job")["total"] == "0.00"
 
 

@@ -56,7 +56,7 @@ def clouds(tmp_path: Path) -> Iterator[list[RealCloud]]:
 def until(what: Callable[[], Any]) -> Any:
     """What it gives, asked again until it is true; pytest's limit ends it."""
     while not (found := what()):
-        time.sleep(0.02)  # noqa: TID251 - real processes take real time
+        time.sleep(0.02)
     return found
 
 
