@@ -24,22 +24,24 @@ def demo(keep: bool) -> None:
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    folder = Path(tempfile.mkdtemp(prefix="gpupoor-demo-"))
-    stage, good = None, False
+    folder, stage = Path(tempfile.mkdtemp(prefix="gpupoor-demo-")), None
     try:
         stage = Stage(folder)
         Story(stage).play()
-        good = True
     except GpupoorError as error:
+        keep = True
         click.secho(f"\nThe demo failed: {error}", fg="red", bold=True, err=True)
         raise click.exceptions.Exit(1) from None
+    except Exception:
+        keep = True
+        raise
     finally:
         if stage is not None:
             stage.clear()
-        if good and not keep:
-            shutil.rmtree(folder, ignore_errors=True)
+        if keep:
+            click.echo(f"The demo's home is kept: {folder}", err=True)
         else:
-            click.echo(f"The demo's home was kept: {folder}", err=not good)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -149,8 +149,9 @@ class Stage:
 
 
 def find_examples() -> Path:
-    """The folder `examples`: inside this package in an installed wheel, beside the packages in a checkout."""
-    for folder in (Path(__file__).parent / "examples", Path(__file__).parents[2] / "examples"):
+    """The folder of examples beside the packages: `examples` in a checkout, `gpupoor_examples` in an installed wheel."""
+    beside = Path(__file__).parents[2]
+    for folder in (beside / "examples", beside / "gpupoor_examples"):
         if (folder / "tiny-lm" / "job.yaml").exists():
             return folder
     raise DemoFailed("the examples are not there; install gpupoor-queue anew, or run this from a checkout")

@@ -125,7 +125,8 @@ class Story:
             return
         self._stage.type("pull", "greedy", "greedy-results")
         saved = [path.name for path in (self._stage.folder / "greedy-results").glob("results/checkpoints/*.npz")]
-        self._prove(job["results"] == "complete" and bool(saved), f"its checkpoints are home: {', '.join(sorted(saved))}")
+        home = job["results"] == "complete" and bool(saved)
+        self._prove(home, f"its checkpoints are home: {', '.join(sorted(saved))}")
 
     def _compare_the_books(self) -> None:
         self._act("The cloud's bill against our book")
