@@ -149,7 +149,7 @@ class Stage:
 
 
 def find_examples() -> Path:
-    """The folder of examples beside the packages: `examples` in a checkout, `gpupoor_examples` in an installed wheel."""
+    """The folder of examples beside the packages: `examples` in a checkout, `gpupoor_examples` in a wheel."""
     beside = Path(__file__).parents[2]
     for folder in (beside / "examples", beside / "gpupoor_examples"):
         if (folder / "tiny-lm" / "job.yaml").exists():
