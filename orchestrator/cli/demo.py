@@ -36,6 +36,8 @@ def demo(keep: bool) -> None:
         keep = True
         raise
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C would leave processes behind
         if stage is not None:
             stage.clear()
         if keep:

@@ -147,7 +147,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, value: bool) 
 @click.command(
     cls=Door,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Try it for nothing: gpupoor submit examples/hello.yaml --mock -f",
+    epilog="Try it for nothing: gpupoor submit examples/hello/job.yaml --mock -f",
 )
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version,
               help="Print the version.")  # fmt: skip

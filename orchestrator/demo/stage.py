@@ -131,9 +131,7 @@ class Stage:
         return True
 
     def clear(self) -> None:
-        """Kill whatever is left: first who could start others, then the machines. A second Ctrl-C waits."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+        """Kill whatever is left, again and again until nobody is there who could start others."""
         until = self.clock.monotonic() + _END_S
         while not self.is_empty() and self.clock.monotonic() < until:
             for place in (self.home / "sim" / "machines").glob("*/run"):

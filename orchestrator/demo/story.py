@@ -86,7 +86,7 @@ class Story:
         before = log.stat().st_size
         until = self._stage.clock.monotonic() + _DEAD_S
         viewer.show(until=lambda: self._stage.clock.monotonic() > until)
-        click.secho(f"\n  killed process {first}; nobody of ours is there for {_DEAD_S} s", fg="cyan")
+        click.secho(f"\n  killed process {first}; for {_DEAD_S} s nobody follows the job", fg="cyan")
         grown = log.stat().st_size - before
         self._prove(grown > 0, f"the job goes on alone: its log on the machine grew by {grown} bytes")
         self._stage.type("up", "-d")
