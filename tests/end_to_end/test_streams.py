@@ -40,7 +40,8 @@ def test_twenty_kills_lose_and_double_nothing(home: Home, cloud: Cloud) -> None:
     [machine] = cloud.machines()
     work = next(Path(machine["home"]).glob("gpupoor/*-1"))
     follower = home.start("logs", job, "-f")
-    wait_until(lambda: len((work.parent / f"{work.name}.log").read_bytes()) > 10_000, "it talks")
+    talk = work.parent / f"{work.name}.log"
+    wait_until(lambda: talk.exists() and talk.stat().st_size > 10_000, "it talks")
     (work / "enough").touch()
 
     done = home.wait_clean(job)
