@@ -110,7 +110,7 @@ def _refuse_waiting(world: World, job: Job, spec: JobSpec, ranking: Ranking, now
     """The same questions that the first step will ask, asked now."""
     ahead = jobs_ahead(world, job)
     if ahead:
-        raise RefusedByLimit(f"--now: {ahead} job(s) wait before this one; nothing was queued")
+        raise RefusedByLimit(f"--now: {len(ahead)} job(s) wait before this one; nothing was queued")
     if not ranking.candidates:
         faults = "; ".join(f"{name}: {text}" for name, text in sorted(world.board.faults.items()))
         raise RefusedByLimit(f"--now: {faults or 'no machine that fits can be rented now'}; nothing was queued")

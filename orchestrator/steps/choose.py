@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import or_, select
 
 from jobs.label import Label, job_digest
 from jobs.money import SECOND, usd
@@ -35,9 +35,7 @@ def choose(snap: Snapshot, world: World) -> StepResult:
         return StepResult(QUEUED, None, look_again_at=snap.job.due_at)  # rung before its pause was over
     ahead = jobs_ahead(world, snap.job)
     if ahead:
-        return wait(
-            snap, world, snap.job.waiting_for or "gpu_limit", f"{ahead} job(s) before this one", snap.job.waiting_on
-        )
+        return wait(snap, world, ahead[0], f"{len(ahead)} job(s) before this one", snap.job.waiting_on)
     shelves = list_shelves(world, snap.job.simulated, snap.spec.resources.providers)
     if world.board.faults and not any(listing.offers for listing in shelves):
         faults = "; ".join(f"{name}: {text}" for name, text in sorted(world.board.faults.items()))
@@ -50,8 +48,8 @@ def choose(snap: Snapshot, world: World) -> StepResult:
     return _take(snap, world, best)
 
 
-def jobs_ahead(world: World, job: Job) -> int:
-    """How many jobs that are earlier (or of higher priority) wait on a counter that this one needs too.
+def jobs_ahead(world: World, job: Job) -> list[str]:
+    """What each job that is earlier (or of higher priority) waits for, if on a counter that this one needs too.
 
     Only such as need no more than this one: whatever cannot be placed does not block others.
     """
@@ -68,9 +66,8 @@ def jobs_ahead(world: World, job: Job) -> int:
         Job.waiting_on.like("project/%") & (Job.project == job.project),
     )
     with world.database.read() as session:
-        return session.execute(
-            select(func.count())
-            .select_from(Job)
+        words = session.scalars(
+            select(Job.waiting_for)
             .where(
                 Job.state == QUEUED,
                 Job.simulated == job.simulated,
@@ -80,7 +77,9 @@ def jobs_ahead(world: World, job: Job) -> int:
                 Job.gpus <= job.gpus,
                 Job.budget <= job.budget,
             )
-        ).scalar_one()
+            .order_by(Job.priority.desc(), Job.submitted_at, Job.id)
+        )
+        return [word or "gpu_limit" for word in words]
 
 
 def terms(snap: Snapshot, world: World) -> Terms:
