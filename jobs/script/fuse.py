@@ -97,12 +97,22 @@ def arm_fuse(tag: str, left_s: int, grace_s: int, destroy_text: str) -> Command:
     return Command("arm_fuse", script, 30.0, {"tag": tag, "left_s": left_s, "grace_s": grace_s})
 
 
-def boot_fuse_text(left_s: int, grace_s: int, destroy_text: str) -> str:
+# Booting may have taken long already; a clock that is off by more than an hour is not believed
+_BY = r"""
+clock=$(date +%s)
+if [ $((by - clock)) -lt "$left" ] && [ $((by - clock)) -gt -3600 ]; then left=$((by - clock)); fi
+[ "$left" -gt 0 ] || left=0
+"""
+
+
+def boot_fuse_text(left_s: int, grace_s: int, destroy_text: str, by_epoch: int) -> str:
     """Shell text for the first boot command: arms the same fuse before anybody logs in.
+
+    It ends `left_s` seconds after the boot, and not after `by_epoch` (seconds since 1970) by the machine's own clock.
 
     It leaves a living fuse alone (a machine may run its boot command late), prints nothing and never fails.
     It must run as the user that logs in later, or HOME must be that user's.
     """
-    given = f"HOME=${{HOME:-/root}}\nleft={int(left_s)} grace={int(grace_s)}\n"
-    light = f'if [ -z "$lives" ]; then\n{_MOVE}{_light("boot", destroy_text)}fi\n'
+    given = f"HOME=${{HOME:-/root}}\nleft={int(left_s)} grace={int(grace_s)} by={int(by_epoch)}\n"
+    light = f'if [ -z "$lives" ]; then\n{_BY}{_MOVE}{_light("boot", destroy_text)}fi\n'
     return f"(\n{given}{text('boot', _LIVES, light)}) >/dev/null 2>&1 || :\n"

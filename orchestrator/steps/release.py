@@ -49,12 +49,24 @@ def _resolve(machine: Machine, world: World) -> MachineResult:
     # a row that was sent long ago may belong to a process that was stopped between check and write
     known_after = max(machine.sent_at or 0, machine.send_by) + _micros(facts.read_lag_s)
     ghost_until = machine.ghost_until or machine.send_by + _micros(facts.ghost_window_s)
-    if listing.complete and listing.taken_at > max(ghost_until, known_after):
-        return MachineResult({"state": "gone", "gone_at": now}, gone=True)
     changes: dict[str, object] = {}
-    if machine.state == "sent" and listing.complete and listing.taken_at > known_after:
-        changes = {"state": "absent", "ghost_until": ghost_until}
+    if listing.complete and listing.taken_at > known_after:
+        first = machine.absent_list_1 or listing.taken_at
+        if listing.taken_at > ghost_until:
+            return MachineResult({"state": "gone", "gone_at": now}, gone=True, usage=_unseen_usage(machine, first))
+        changes = {"state": "absent", "ghost_until": ghost_until, "absent_list_1": first}
     return MachineResult(changes, look_again_at=min(now + 15 * SECOND, max(ghost_until + SECOND, now + SECOND)))
+
+
+def _unseen_usage(machine: Machine, first_absent: int) -> Usage | None:
+    """What a create without an answer may have cost, when nobody looked before its machine could have ended by itself.
+
+    A list taken while it must still have lived proves that there never was one.
+    """
+    assert machine.sent_at is not None
+    if first_absent <= min(machine.boot_by or machine.fuse_at, machine.fuse_at):
+        return None
+    return Usage(machine.sent_at, max(min(first_absent, machine.stop_at), machine.sent_at), bound=True)
 
 
 def _give_back(machine: Machine, world: World) -> MachineResult:

@@ -36,7 +36,8 @@ def rent(snap: Snapshot, world: World) -> StepResult:
     known_after = max(machine.sent_at or 0, machine.send_by) + round(facts.read_lag_s * SECOND)
     if not listing.complete or listing.taken_at <= known_after:
         return StepResult(STARTING, "renting", look_again_at=world.clock.now() + 2 * SECOND)
-    return _not_made(snap, world, "the create call's answer was lost, and no machine came of it", ghost=True)
+    reason = "the create call's answer was lost, and no machine came of it"
+    return _not_made(snap, world, reason, absent_at=listing.taken_at)
 
 
 def _send(snap: Snapshot, machine: Machine, world: World) -> StepResult:
@@ -80,7 +81,8 @@ def boot_text(snap: Snapshot, machine: Machine, world: World) -> str:
     now = world.clock.now()
     grace = snap.grace(world.settings)
     left = min(machine.fuse_at - now, snap.boot_limit(world.settings) + grace)
-    return boot_fuse_text(max(left, 0) // SECOND, grace // SECOND, world.providers[machine.provider].facts.destroy_text)
+    destroy = world.providers[machine.provider].facts.destroy_text
+    return boot_fuse_text(max(left, 0) // SECOND, grace // SECOND, destroy, machine.fuse_at // SECOND)
 
 
 def seen_first(snap: Snapshot, machine: Machine, seen: Sighting, world: World) -> StepResult:
@@ -110,16 +112,19 @@ def seen_first(snap: Snapshot, machine: Machine, seen: Sighting, world: World) -
     )
 
 
-def _not_made(snap: Snapshot, world: World, reason: str, pause_s: float = 0.0, *, ghost: bool = False) -> StepResult:
+def _not_made(
+    snap: Snapshot, world: World, reason: str, pause_s: float = 0.0, *, absent_at: int | None = None
+) -> StepResult:
     """No machine came of the create call: back to the queue, which is no failure of the job.
 
-    Without a pause the offer was at fault, with one its provider was. ghost: a machine may still appear.
+    Without a pause the offer was at fault, with one its provider was. absent_at: a list taken then
+    does not show it, and it may still appear; None: nothing can have happened.
     """
     machine = snap.machine
     assert machine is not None
     now = world.clock.now()
     facts = world.providers[machine.provider].facts
-    until = machine.send_by + round(facts.ghost_window_s * SECOND) if ghost else None
+    until = None if absent_at is None else machine.send_by + round(facts.ghost_window_s * SECOND)
     world.board.drop(machine.provider)
     changes = {
         "waiting_for": "provider" if pause_s else "capacity",
@@ -130,7 +135,7 @@ def _not_made(snap: Snapshot, world: World, reason: str, pause_s: float = 0.0, *
         QUEUED,
         None,
         job=changes,
-        machine={"state": "absent", "ghost_until": until},
+        machine={"state": "absent", "ghost_until": until, "absent_list_1": absent_at},
         attempt={"outcome": "no_capacity", "ended_at": now},
         release=reason,
         bad_host=None if pause_s else "this offer could not be had",

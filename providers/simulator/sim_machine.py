@@ -17,7 +17,7 @@ from providers.simulator.hosting import BootPlan
 from providers.simulator.sim_job import FakeJob, SimJob
 
 JOB_VARIABLE: Final = "FAKE_JOB"
-_FUSE: Final = re.compile(r"^left=(\d+) grace=(\d+)$", re.MULTILINE)
+_FUSE: Final = re.compile(r"^left=(\d+) grace=(\d+) by=(\d+)$", re.MULTILINE)
 _HANG_S: Final = 20
 
 
@@ -59,7 +59,7 @@ class SimMachine:
         """The first boot command arms the fuse before anybody logs in."""
         self.lives += 1
         found = None if self._plan.never else _FUSE.search(self._plan.boot_text)
-        self._fuse_end = at + int(found[1]) * SECOND if found else None
+        self._fuse_end = min(at + int(found[1]) * SECOND, max(int(found[3]) * SECOND, at)) if found else None
         self._grace = int(found[2]) if found else 0
 
     def settle(self) -> None:

@@ -65,7 +65,12 @@ class Afternoon:
         shutil.copyfile(template, self.file)
         self.clock = VirtualClock(START, wait=lambda until: self.scheduler.switch("sleep", until))
         self.works: dict[str, FakeJob] = {}
-        self.cloud = InProcessCloud(OFFERS, self.clock, self.dice, self.scheduler.switch, self._work, self._weather())
+        # Two things end an overdue machine with the workers dead, the fuse and the guard: one of them may fail
+        self.fuse_works = self.dice.random() < 0.8
+        weather = self._weather() if self.fuse_works else Weather()
+        self.cloud = InProcessCloud(
+            OFFERS, self.clock, self.dice, self.scheduler.switch, self._work, weather, self.fuse_works
+        )
         self.settings = Settings(
             home=self.folder,
             max_gpus=self.dice.choice([1, 2, 4]),
@@ -298,7 +303,7 @@ class Afternoon:
     def _pass_time(self, storm: bool) -> None:
         """To the next thing that is due, sometimes a little, sometimes a laptop's sleep."""
         now = self.clock.now()
-        if storm and self.dice.random() < 0.003 * self.trouble:
+        if storm and self.fuse_works and self.dice.random() < 0.003 * self.trouble:
             self.clock.advance_to(now + self.dice.randint(60, 900) * SECOND)
             return
         dues = [task.wake_at for task in self.scheduler.tasks if task.wake_at > now]
@@ -330,9 +335,9 @@ class Afternoon:
         kind = self.dice.choice(["worker", "worker", "worker", "guard", "power", "machine", "machine"])
         if kind == "worker" and self.workers:
             self._kill_worker(self.dice.choice(self.workers))
-        elif kind == "guard" and self.guard:
+        elif kind == "guard" and self.guard and self.fuse_works:
             self._kill_guard()
-        elif kind == "power" and self.dice.random() < 0.3:
+        elif kind == "power" and self.fuse_works and self.dice.random() < 0.3:
             for worker in list(self.workers):
                 self._kill_worker(worker)
             self._kill_guard()

@@ -144,13 +144,15 @@ class Checks:
         with sqlite3.connect(self.database.file) as connection:
             lines = _lines(connection)
         for truth in truths:
-            if truth.id not in lines and truth.taken_away:
+            line = lines.pop(truth.id, None) or lines.pop(truth.label, None)
+            if line is None and truth.taken_away:
                 continue  # gone before any answer or list showed it: nobody could have known of it
-            booked, bound = lines.pop(truth.id, (0, False))
+            booked, bound = line or (0, False)
             if booked < truth.cost or (booked > truth.cost and not bound):
                 raise Broken(f"P5: the book says {booked} for {truth.id}, the bill {truth.cost}")
-        if lines:
-            raise Broken(f"P5: booked machines that the cloud does not know: {lines}")
+        unknown = {id: line for id, line in lines.items() if not line[1] and line[0]}
+        if unknown:
+            raise Broken(f"P5: booked machines that the cloud does not know: {unknown}")
 
     def at_the_end(self) -> None:
         """After the faults have ended and time has passed: all over, nothing lives, book = bill."""
@@ -172,10 +174,10 @@ class Checks:
 
 
 def _lines(connection: sqlite3.Connection) -> dict[str, tuple[int, bool]]:
-    """Provider id -> (micro-dollars booked, whether the times are our bound)."""
-    query = """select m.provider_id, coalesce(sum(e.micro), 0), coalesce(max(e.bound), 0) from machines m
-               left join entries e on e.machine = m.id and e.kind in ('settle', 'overrun')
-               where m.provider_id is not null group by m.provider_id"""
+    """Provider id, or label of a machine that was never seen -> (micro-dollars booked, whether they are our bound)."""
+    query = """select coalesce(m.provider_id, m.label), coalesce(sum(e.micro), 0), coalesce(max(e.bound), 0)
+               from machines m left join entries e on e.machine = m.id and e.kind in ('settle', 'overrun')
+               group by m.id having m.provider_id is not null or e.key is not null"""
     return {id: (micro, bool(bound)) for id, micro, bound in connection.execute(query)}
 
 

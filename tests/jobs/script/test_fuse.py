@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -67,14 +68,23 @@ def test_moved_later(fused):
 
 def test_armed_at_boot_then_adopted(fused):
     """The boot fuse and the one armed over SSH are the same: one process, whose end moves."""
-    outcome = fused.perform(boot_fuse_text(600, 5, "true"))
+    outcome = fused.perform(boot_fuse_text(600, 5, "true", 2**40))
     assert (outcome.code, outcome.out, outcome.err) == (0, b"", b"")
     first, end = _pid(fused), int((fused.state.parent / "fuse.end").read_text())
     assert fused.ask(arm_fuse(TAG, 6000, 5, "true")) == ARMED
     assert _pid(fused) == first
     assert int((fused.state.parent / "fuse.end").read_text()) > end + 5000
-    fused.perform(boot_fuse_text(1, 5, "true"))
+    fused.perform(boot_fuse_text(1, 5, "true", 2**40))
     assert int((fused.state.parent / "fuse.end").read_text()) > end + 5000
+
+
+@pytest.mark.parametrize(("by", "least", "most"), [(100, 90, 100), (-600, -1, 1), (-7200, 595, 600), (7200, 595, 600)])
+def test_a_boot_that_took_long_does_not_move_the_end(fused, by, least, most):
+    """The boot fuse ends at the stated second of the day, unless that clock is off by more than an hour."""
+    before = int(fused.ask(hello(TAG, NONCE, True))["uptime"])
+    fused.perform(boot_fuse_text(600, 600, "true", int(time.time()) + by))
+
+    assert least <= int((fused.state.parent / "fuse.end").read_text()) - before <= most + 2
 
 
 def test_killed_by_the_job(fused):

@@ -93,7 +93,7 @@ def test_tags(tag):
     [
         *(hello(TAG, NONCE, True), arm_fuse(TAG, 1, 1, "true"), probe(), unpack(TAG), prepare(TAG), start(TAG, NONCE)),
         *(follow(TAG, 0), follow_stderr(TAG, 0), stop(TAG, 1), tombstone(TAG), state(TAG)),
-        *(manifest(TAG, ["a", "b"]), pack(TAG, ["a"]), Command("boot", boot_fuse_text(1, 1, "true"))),
+        *(manifest(TAG, ["a", "b"]), pack(TAG, ["a"]), Command("boot", boot_fuse_text(1, 1, "true", 2**40))),
     ],
     ids=lambda command: command.kind,
 )

@@ -160,7 +160,7 @@ def test_a_boot_fuse_needs_no_login_and_can_be_moved() -> None:
     """Armed by the boot text at 10 s; an unadopted machine dies at its end, an adopted one later."""
     for moved in (False, True):
         scene = Scene()
-        machine = scene.rent(boot_text=boot_fuse_text(300, 60, "poweroff"))
+        machine = scene.rent(boot_text=boot_fuse_text(300, 60, "poweroff", 2**40))
         if moved:
             ask(scene.shell(machine), arm_fuse(TAG, 1000, 60, "poweroff"))
         scene.clock.sleep(5000)

@@ -65,7 +65,7 @@ def test_a_machine_outlives_the_cloud_and_ends_itself_on_cloud_time(clouds: list
     first, key = clouds[0], make_key_pair("job")
     first.ask("POST", "/_cloud/market", {"offers": [OFFER]})
     offer = first.ask("GET", "/mock/v1/offers")["offers"][0]["id"]
-    order = {"offer_id": offer, "public_key": key.public, "boot_text": boot_fuse_text(300, 60, "poweroff")}
+    order = {"offer_id": offer, "public_key": key.public, "boot_text": boot_fuse_text(300, 60, "poweroff", 2**40)}
     machine = first.ask("POST", "/mock/v1/machines", order)
     path = f"/mock/v1/machines/{machine['id']}"
     assert machine["address"] is None
