@@ -71,6 +71,25 @@ def test_nothing_is_written_outside_the_folder(tmp_path: Path) -> None:
     assert (tmp_path / "here/out/good").exists()
 
 
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """A link that points out, by itself or by way of others, a file laid over a link, a hard link through one."""
+    (tmp_path / "mine").write_text("mine")
+    tar = packed(
+        (entry("out/up", kind=tarfile.SYMTYPE, link=".."), b""),
+        (entry("out/a/b/top", kind=tarfile.SYMTYPE, link="../.."), b""),
+        (entry("out/sly", kind=tarfile.SYMTYPE, link="a/b/top/../../mine"), b""),
+        (entry("out/up/over"), b"x"),
+        (entry("out/up"), b"x"),
+        (entry("out/hard", kind=tarfile.LNKTYPE, link="out/up/job.yaml"), b""),
+        (entry("out/hard", kind=tarfile.LNKTYPE, link="../mine"), b""),
+        (entry("out/good", 0o4777), b"x"),
+    )
+    kept = pulled(door_world(tmp_path), tmp_path / "here", make_job(), tar=tar)
+    assert kept.skipped == ["out/sly", "out/up/over", "out/up", "out/hard", "out/hard"]
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert (tmp_path / "here/out/good").stat().st_mode & 0o7777 == 0o755
+
+
 def test_pulling_again_is_fine(tmp_path: Path) -> None:
     """The same run into the same folder, also after a broken pull."""
     world = door_world(tmp_path)
