@@ -4,10 +4,14 @@ What an offer does not tell (None) is not held against it, except where renting 
 only to look would cost money: GPU model, GPU memory and compute capability must be known.
 """
 
-from typing import Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
 
 from jobs import gpus
-from jobs.spec import GpuWish, Resources
+
+if TYPE_CHECKING:
+    from jobs.spec import GpuWish, Resources
 
 # The one tolerance of stated memory sizes: 24564 MiB, 24 GB, 23.6 GiB and 24000 MB are all 24 GB.
 NOMINAL_TOLERANCE: Final = gpus.TOLERANCE

@@ -15,7 +15,6 @@ from sqlalchemy import func, or_, select
 
 from jobs.states import TERMINAL
 from orchestrator.db.models import Job, Machine
-from orchestrator.keeper import keep_on
 from orchestrator.world import World
 
 LOOK_EVERY_S: Final = 0.1
@@ -108,5 +107,7 @@ class DueWatch:
         return len(fresh)
 
     def _run(self) -> None:
+        from orchestrator.keeper import keep_on
+
         keep_on(self._stopping, LOOK_EVERY_S, self.look, "looking for due work")
 

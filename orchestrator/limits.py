@@ -1,12 +1,16 @@
 """The limits of a job as they were understood at submit, each with where it came from."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from jobs.errors import Usage
 from jobs.money import usd
-from jobs.spec import JobSpec
 from jobs.units import duration_text
 from orchestrator.settings import Settings
+
+if TYPE_CHECKING:
+    from jobs.spec import JobSpec
 
 # name -> {"value": micro-dollars, microseconds or a count, or None; "from": file, flag, setting or default}
 Limits = dict[str, dict[str, Any]]

@@ -4,14 +4,19 @@ An offer's lifetime is how long its machine may exist for this job: until the wo
 the money ends, whichever comes first. All of it is reserved before the create is sent.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from jobs.money import HOUR, MINUTE, SECOND, affordable_duration, cost, usd
 from jobs.requirements import gpu_refusal, machine_refusal
-from jobs.spec import GpuWish, JobSpec
 from orchestrator.speed import relative_speed
 from providers.base import Offer, PriceParts
+
+if TYPE_CHECKING:
+    from jobs.spec import GpuWish, JobSpec
 
 BAD_HOST_REFUSED = 0.5
 COLLECT = 30 * SECOND  # set aside to bring results home, until sizes and speeds are measured

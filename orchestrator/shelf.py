@@ -4,11 +4,16 @@ Offers that differ only in price, host and size of the machine beside its GPUs s
 first: one look at its front tells whether any of them can do, and what they cost at least.
 """
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
 
-from jobs.spec import GpuWish, JobSpec
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
 from orchestrator.placement import Candidate, Terms, charge, expected_work, judge, unfit
 from providers.base import Offer
+
+if TYPE_CHECKING:
+    from jobs.spec import GpuWish, JobSpec
 
 
 class Shelves:

@@ -1,17 +1,22 @@
 """Snapshot: all that a step may know of a job, read in one transaction and never written to."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from jobs.spec import JobSpec
 from jobs.states import place
 from orchestrator.db.models import Attempt, Job, Machine
 from orchestrator.settings import Settings
 from orchestrator.world import World
 from providers.shell import Access, Shell, ShellKey
+
+if TYPE_CHECKING:
+    from jobs.spec import JobSpec
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,8 @@ class Snapshot:
     @cached_property
     def spec(self) -> JobSpec:
         """The job file as it was accepted."""
+        from jobs.spec import JobSpec  # pydantic: not in every process
+
         return JobSpec.model_validate_json(self.job.spec)
 
     @property
