@@ -3,12 +3,12 @@
 from typing import Any
 
 from sqlalchemy import func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from jobs.money import usd
 from jobs.states import QUEUED, TERMINAL
 from orchestrator import ledger
+from orchestrator.db.change import insert_into
 from orchestrator.db.models import Alarm, Attempt, BadHost, Event, Job, Machine, Reservation
 from orchestrator.placement import decayed, host_of
 from orchestrator.result import MachineResult, StepResult
@@ -137,8 +137,8 @@ def _avoid(session: Session, machine: Machine, result: StepResult, now: int) -> 
 
 def _put(session: Session, table: Any, key: dict[str, Any], values: dict[str, Any]) -> None:
     """Insert or overwrite one row."""
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    session.execute(insert(table).values(**key, **values).on_conflict_do_update(index_elements=list(key), set_=values))
+    written = insert_into(session, table).values(**key, **values)
+    session.execute(written.on_conflict_do_update(index_elements=list(key), set_=values))
 
 
 def apply_machine(session: Session, world: World, machine: Machine, result: MachineResult) -> list[tuple[str, str]]:

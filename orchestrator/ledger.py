@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from jobs.errors import GpupoorError
 from jobs.money import SECOND, cost, usd
 from orchestrator.caps import cap_in_force, split_by_month
-from orchestrator.db.change import change
+from orchestrator.db.change import change, insert_into
 from orchestrator.db.models import COSTS, Balance, Entry, Job, Machine, Reservation
 from orchestrator.settings import Settings
 from providers.base import PriceParts
@@ -126,10 +125,8 @@ def _raise_counter(session: Session, simulated: bool, hold: Hold) -> None:
 
 def _make_balance(session: Session, simulated: bool, scope: str, name: str, month: str) -> None:
     """The counter row, made if it is not there; two who make it at once are both served."""
-    dialect = session.get_bind().dialect.name
-    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
     session.execute(
-        insert(Balance)
+        insert_into(session, Balance)
         .values(simulated=simulated, scope=scope, name=name, month=month, settled=0, held=0)
         .on_conflict_do_nothing()
     )

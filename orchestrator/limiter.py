@@ -13,6 +13,7 @@ from typing import Final
 from sqlalchemy import select, update
 
 from jobs.money import SECOND
+from orchestrator.db.change import insert_into
 from orchestrator.db.models import RateToken
 from orchestrator.world import Database
 from providers.clock import Clock
@@ -73,15 +74,13 @@ class SharedLimiter:
 
     def _draw(self, provider: str, kind: str, rate: Rate, count: int) -> float:
         """Take `count` tokens; how many of them are not there yet."""
-        from sqlalchemy.dialects import postgresql, sqlite
-
         now = self._clock.now()
         key_hash = sha256(self._key(provider).encode()).hexdigest()[:16]
         where = (RateToken.provider == provider, RateToken.key_hash == key_hash, RateToken.kind == kind)
         with self._database.write() as session:
-            insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-            session.execute(insert(RateToken).values(provider=provider, key_hash=key_hash, kind=kind, tokens=rate.burst,
-                                                     at=now).on_conflict_do_nothing())
+            full = insert_into(session, RateToken).values(provider=provider, key_hash=key_hash, kind=kind,
+                                                          tokens=rate.burst, at=now)
+            session.execute(full.on_conflict_do_nothing())
             row = session.execute(select(RateToken.tokens, RateToken.at).where(*where).with_for_update()).one()
             rest = max(now - row.at, 0) / SECOND
             debt_allowed = -_LONGEST_WAIT_S * rate.per_s
