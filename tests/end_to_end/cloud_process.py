@@ -27,6 +27,7 @@ class Cloud:
             self.process = subprocess.Popen(
                 [GPUPOOR, "cloud", "--port", "0", "--state", str(folder)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
+                start_new_session=True,  # Ctrl-C at the tests ends them, and they end the cloud after its machines
                 env={**environment, "GPUPOOR_HOME": str(folder.parent / "cloud-home")},
             )  # fmt: skip
         assert self.process.stdout is not None
