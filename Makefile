@@ -26,7 +26,7 @@ sim: $(VENV)/.dev
 	GPUPOOR_SIM_SEEDS=$(SEEDS) GPUPOOR_SIM_DB=$(DB) $(PYTHON_IN) -m pytest -q -n 2 tests/simulation
 
 bench: $(VENV)/.dev
-	for each in benchmarks/*.py; do $(PYTHON_IN) "$$each" || exit 1; done
+	$(PYTHON_IN) -m benchmarks
 
 $(VENV)/.made: bootstrap.sh
 	./bootstrap.sh
