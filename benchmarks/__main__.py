@@ -17,9 +17,9 @@ KEPT = Path(__file__).with_name("figures.json")
 PAGE = Path(__file__).with_name("README.md")
 HEAD = """# Figures
 
-Written by `make bench`, which measured every number of ours. The peers' were measured earlier on two shared cores with
-Python 3.11; an empty field was not measured, or there is no such thing. CPU seconds are medians. The simulated cloud and its
-machines are real processes and real SSH servers on the same computer, and nobody kept it quiet.
+Written by `make bench`, which measured every number of ours. The peers' were measured earlier, on two shared cores with
+Python 3.11; an empty field was not measured, or there is no such thing. CPU seconds are medians. The simulated cloud
+and its machines are real processes and real SSH servers on the same computer, which others used too.
 
 """
 

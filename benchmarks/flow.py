@@ -98,7 +98,7 @@ def _one_by_one(cloud: Cloud, home: Home) -> Iterator[Figure]:
     yield Figure("submit -> create call, s, p50 / p95", halves(waits), "0.3", "", "0.31")
     yield Figure("job's end -> release call, s, p50 / p95", halves(release_waits(cloud)), "1", "up to 15", "up to 10")
     yield Figure("machine up -> job runs, s, p50 / p95", halves(setups), "1", "23.6", "image pull + runner")
-    yield Figure("bytes to and from a machine in its whole life", f"{max(moved):,}", "50,000", "517 MB")
+    yield Figure("bytes to and from a machine in its whole life", f"{max(moved):,}", "50,000", "517 MB (set-up)")
 
 
 def release_waits(cloud: Cloud) -> list[float]:
