@@ -51,7 +51,7 @@ def _resolve(machine: Machine, world: World) -> MachineResult:
     ghost_until = machine.ghost_until or machine.send_by + _micros(facts.ghost_window_s)
     changes: dict[str, object] = {}
     if listing.complete and listing.taken_at > known_after:
-        first = machine.absent_list_1 or listing.taken_at
+        first = machine.absent_list_1 or world.clock.now()
         if listing.taken_at > ghost_until:
             return MachineResult({"state": "gone", "gone_at": now}, gone=True, usage=_unseen_usage(machine, first))
         changes = {"state": "absent", "ghost_until": ghost_until, "absent_list_1": first}
@@ -89,9 +89,11 @@ def _give_back(machine: Machine, world: World) -> MachineResult:
         )
     first = machine.absent_list_1
     if first is None or listing.taken_at - first < _micros(facts.gone_gap_s):
-        due = (first or listing.taken_at) + _micros(facts.gone_gap_s)
+        # when the answer was here: it may have lived until then, and the gap is the longer for it
+        answered = world.clock.now()
+        due = (first or answered) + _micros(facts.gone_gap_s)
         return MachineResult(
-            {**changes, "absent_list_1": first or listing.taken_at}, look_again_at=max(due, now + SECOND // 10)
+            {**changes, "absent_list_1": first or answered}, look_again_at=max(due, answered + SECOND // 10)
         )
     return _proof_by_get(machine, world, changes, listing, facts)
 

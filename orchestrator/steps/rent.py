@@ -37,7 +37,7 @@ def rent(snap: Snapshot, world: World) -> StepResult:
     if not listing.complete or listing.taken_at <= known_after:
         return StepResult(STARTING, "renting", look_again_at=world.clock.now() + 2 * SECOND)
     reason = "the create call's answer was lost, and no machine came of it"
-    return _not_made(snap, world, reason, absent_at=listing.taken_at)
+    return _not_made(snap, world, reason, absent_at=world.clock.now())
 
 
 def _send(snap: Snapshot, machine: Machine, world: World) -> StepResult:

@@ -80,7 +80,8 @@ class Afternoon:
             max_wait=40 * MINUTE,
         )
         self.outside = Process("user")
-        self.database = DurableDatabase(self.file, self.outside)
+        self.databases: list[DurableDatabase] = []
+        self.database = self._open(self.outside)
         self.user_world = self._world(self.outside, Bell(self.outside, self.dice, 1.0))
         self.checks = Checks(self.database, self.settings, self)
         self.workers: list[Worker] = []
@@ -119,7 +120,7 @@ class Afternoon:
             settings=self.settings,
             installation=INSTALLATION,
             providers={"mock": self.cloud.provider},
-            database=DurableDatabase(self.file, process),
+            database=self._open(process),
             shells=OneShellEach(process, self.cloud.provider),
             blobs=ProcessBlobs(process, self.folder / "blobs"),
             vault=ClearVault(),
@@ -127,6 +128,10 @@ class Afternoon:
             limiter=NoLimit(),
             point=self.scheduler.switch,
         )
+
+    def _open(self, process: Process) -> DurableDatabase:
+        self.databases.append(DurableDatabase(self.file, process))
+        return self.databases[-1]
 
     def _work(self, tag: str) -> FakeJob:
         return self.works[tag.rsplit("-", 1)[0]]
@@ -147,7 +152,7 @@ class Afternoon:
         handle = f"job{number}"
         outputs = {"out/model": b"weights"} if self.dice.random() < 0.5 else {}
         self.works[handle] = FakeJob(
-            duration_s=self.dice.choice([1, 20, 120, 300]),
+            duration_s=self.dice.choice([1, 20, 120, 300, 900]),
             setup_s=self.dice.choice([0, 10]),
             exit_code=self.dice.choice([0, 0, 0, 1]),
             save_s=self.dice.choice([0.0, 5.0, None]),
@@ -224,6 +229,9 @@ class Afternoon:
         finally:
             for process in (*[worker.process for worker in self.workers], *([self.guard[0]] if self.guard else [])):
                 process.alive = False
+            for database in self.databases:
+                database.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def calm(self) -> None:
         """The faults end: what is frozen thaws, nobody dies any more."""
@@ -334,10 +342,12 @@ class Afternoon:
     def _hurt(self) -> None:
         kind = self.dice.choice(["worker", "worker", "worker", "guard", "power", "machine", "machine"])
         if kind == "worker" and self.workers:
-            self._kill_worker(self.dice.choice(self.workers))
+            # with a fuse that fails, nobody but the guard may be left
+            for worker in self.dice.sample(self.workers, 1 if self.fuse_works else len(self.workers)):
+                self._kill_worker(worker)
         elif kind == "guard" and self.guard and self.fuse_works:
             self._kill_guard()
-        elif kind == "power" and self.fuse_works and self.dice.random() < 0.3:
+        elif kind == "power" and self.fuse_works and self.dice.random() < 0.5:
             for worker in list(self.workers):
                 self._kill_worker(worker)
             self._kill_guard()
@@ -349,7 +359,7 @@ class Afternoon:
     def _kill_worker(self, worker: Worker) -> None:
         self.workers.remove(worker)
         self.scheduler.kill(worker.process)
-        self.restart_at[worker.process.name] = self.clock.now() + self.dice.choice([1, 5, 60, 300]) * SECOND
+        self.restart_at[worker.process.name] = self.clock.now() + self.dice.choice([1, 5, 60, 300, 600]) * SECOND
 
     def _kill_guard(self) -> None:
         if self.guard:
@@ -365,7 +375,7 @@ class Afternoon:
         verb = self.dice.choice(["kill", "vanish", "restart", "freeze", "partition", "preempt"])
         if verb in ("kill", "vanish", "preempt"):
             self.taken_away.add(machine.id)
-        said = {"partition": {"seconds": self.dice.choice([10, 200])}, "preempt": {"notice_s": 0}}.get(verb, {})
+        said = {"partition": {"seconds": self.dice.choice([10, 200, 600])}, "preempt": {"notice_s": 0}}.get(verb, {})
         with suppress(ValueError, KeyError):
             getattr(control, f"_{verb}")(self.cloud.market, machine, said)
 

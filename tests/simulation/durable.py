@@ -26,7 +26,7 @@ class DurableDatabase:
 
     def __init__(self, file: Path, process: Process) -> None:
         self.file, self._process = file, process
-        self._database = open_database(f"sqlite:///{file}")
+        self._database = open_database(f"sqlite:///{file}", bare=True)
         self._weak: bool | None = None
         self._count = _COMMITS.setdefault(file, [0])
 

@@ -14,7 +14,7 @@ def main(seed: int) -> int:
         try:
             afternoon.run()
             broken = None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - told at the end
             broken = error
         print(*afternoon.scheduler.trace, sep="\n")
         print(*afternoon.machines(), sep="\n")
