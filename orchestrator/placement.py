@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 BAD_HOST_REFUSED = 0.5
 COLLECT = 30 * SECOND  # set aside to bring results home, until sizes and speeds are measured
 SHORTEST_RUN = 5 * SECOND
+TRAFFIC_SHARE = 10  # one tenth of the money is set aside for bytes where a market charges for them
 LONGEST_LIFE = 30 * 24 * HOUR  # of a machine that costs nothing and has no limit of its own
 _TRUST = {"datacenter": 0, "verified": 1, "any": 2}
 _STOP = {"hard": ("hard",), "boot": ("hard", "boot"), "any": ("hard", "boot", "late", "none")}
@@ -48,7 +49,7 @@ class Terms:
 @dataclass(frozen=True)
 class Candidate:
     """An offer that fits. total: expected micro-dollars of this job there; lifetime: microseconds from now
-    to its reserved end; reserve: micro-dollars to set aside for that."""
+    to its reserved end; reserve: micro-dollars to set aside for that; traffic: of these for bytes that move."""
 
     offer: Offer
     wish: GpuWish | None
@@ -56,6 +57,7 @@ class Candidate:
     lifetime: int
     reserve: int
     reason: str
+    traffic: int = 0
 
 
 @dataclass(frozen=True)
@@ -167,15 +169,15 @@ def fitting_wish(spec: JobSpec, offer: Offer) -> tuple[GpuWish | None, str | Non
     return None, "; ".join(dict.fromkeys(reasons)) or None
 
 
-def _lifetime(offer: Offer, spec: JobSpec, terms: Terms) -> int:
-    """How long the machine may exist: work to its limit, or as long as the money lasts."""
+def _lifetime(offer: Offer, spec: JobSpec, terms: Terms, money: int) -> int:
+    """How long the machine may exist: work to its limit, or as long as `money` lasts."""
     rungs = ladder(terms.guard_every, terms.grace)
     wanted = LONGEST_LIFE if terms.duration is None else terms.boot_limit + terms.duration + rungs.soft_stop
     rate = ceiling(offer, spec)
     if rate == 0:
         return wanted
     # each of the two parts of `charge` may round up by one micro-dollar
-    longest = affordable_duration(rate, terms.budget_left - 2)
+    longest = affordable_duration(rate, money - 2)
     if offer.price.step_s:
         longest -= longest % (offer.price.step_s * SECOND)
     return min(wanted, longest)
@@ -188,7 +190,8 @@ def judge(spec: JobSpec, offer: Offer, terms: Terms) -> Candidate | Refusal:
         return Refusal(offer, *refusal)
     wish, _ = fitting_wish(spec, offer)
     rate = ceiling(offer, spec)
-    lifetime = _lifetime(offer, spec, terms)
+    traffic = terms.budget_left // TRAFFIC_SHARE if offer.price.traffic_per_gb else 0
+    lifetime = _lifetime(offer, spec, terms, terms.budget_left - traffic)
     rungs = ladder(terms.guard_every, terms.grace)
     boot = round(offer.boot_s * SECOND)
     if boot + SHORTEST_RUN > lifetime - rungs.soft_stop:
@@ -196,12 +199,11 @@ def judge(spec: JobSpec, offer: Offer, terms: Terms) -> Candidate | Refusal:
         return Refusal(offer, "budget", f"the shortest run needs ${usd(needed)}, ${usd(terms.budget_left)} is left")
     hours = expected_work(spec, offer, terms)
     total = charge(offer.price, spec.resources.disk_gb, boot + hours)
-    reserve = charge(
-        offer.price, spec.resources.disk_gb, lifetime, max(offer.price.per_hour, offer.price.highest_per_hour)
-    )
+    highest = max(offer.price.per_hour, offer.price.highest_per_hour)
+    reserve = charge(offer.price, spec.resources.disk_gb, lifetime, highest) + traffic
     if reserve > terms.budget_left:
         return Refusal(offer, "budget", f"its smallest bill is ${usd(reserve)}, ${usd(terms.budget_left)} is left")
-    return Candidate(offer, wish, total, lifetime, reserve, _reason(offer, spec, total))
+    return Candidate(offer, wish, total, lifetime, reserve, _reason(offer, spec, total), traffic)
 
 
 def expected_work(spec: JobSpec, offer: Offer, terms: Terms) -> int:

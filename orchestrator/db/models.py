@@ -132,6 +132,7 @@ class Machine(Table):
     disk_gb: Mapped[int]
     price_ceiling: Mapped[int]
     stop_class: Mapped[str]
+    traffic_allowance: Mapped[int | None]
     send_by: Mapped[int]
     sent_at: Mapped[int | None]
     seen_at: Mapped[int | None]

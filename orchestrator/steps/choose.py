@@ -11,6 +11,7 @@ from jobs.states import QUEUED, STARTING
 from orchestrator import ledger
 from orchestrator.db.models import BadHost, Job
 from orchestrator.ending import end
+from orchestrator.ledger import GB
 from orchestrator.offers import list_shelves
 from orchestrator.placement import Candidate, Ranking, Terms, ceiling, decayed, ladder, rank
 from orchestrator.result import NewMachine, StepResult
@@ -163,6 +164,7 @@ def _take(snap: Snapshot, world: World, best: Candidate) -> StepResult:
         "disk_gb": snap.spec.resources.disk_gb,
         "price_ceiling": ceiling(offer, snap.spec),
         "stop_class": offer.stop_class,
+        "traffic_allowance": best.traffic * GB // offer.price.traffic_per_gb if best.traffic else None,
         "send_by": now + SEND_WITHIN,
         "stop_at": stop_at,
         "fuse_at": stop_at - rungs.fuse,

@@ -19,7 +19,9 @@ from providers.base import ProviderError
 from providers.shell import ShellError, WrongHostKey
 
 LOOK_AGAIN = 15 * SECOND
+LOOK_AT_TRAFFIC = 5 * SECOND
 SILENT_LIMIT = 5 * MINUTE  # no heartbeat for so long: the machine is given up
+MOST_OF_TRAFFIC = 0.7  # the rest is for what moves between two looks and for the results
 STOP_MARGIN = 15 * SECOND  # after TERM and grace, the exit code should be here
 
 
@@ -34,7 +36,7 @@ def follow(snap: Snapshot, world: World) -> StepResult:
         return _machine_over(snap, machine, world)
     if attempt.remote_phase == "lost":
         return try_again(snap, world, "host", "the container was restarted under the job", bad_host=True)
-    why = _why_stop(snap, machine, attempt, now)
+    why = _why_stop(snap, machine, attempt, now) or _too_much_moved(machine, world)
     if attempt.work_started_at is None:
         if why:
             return try_again(snap, world, "host", "there was no time left to start")
@@ -60,7 +62,7 @@ def _to_collecting(exit_code: int) -> StepResult:
 
 def _next_look(snap: Snapshot, machine: Machine, attempt: Attempt, now: int) -> int:
     limit = snap.spec.max_duration
-    ends = [now + LOOK_AGAIN, machine.soft_stop_at]
+    ends = [now + (LOOK_AGAIN if machine.traffic_allowance is None else LOOK_AT_TRAFFIC), machine.soft_stop_at]
     if limit is not None and attempt.work_started_at is not None:
         ends.append(attempt.work_started_at + limit - _worked_before(snap))
     return max(min(ends), now + SECOND // 10)
@@ -81,6 +83,18 @@ def _why_stop(snap: Snapshot, machine: Machine, attempt: Attempt, now: int) -> s
     if limit is not None and started is not None and now >= started + limit - _worked_before(snap):
         return "max_duration"
     return "budget" if now >= machine.soft_stop_at else None
+
+
+def _too_much_moved(machine: Machine, world: World) -> str | None:
+    """budget, when the market charges for bytes and nearly all that were paid for have moved."""
+    if machine.traffic_allowance is None:
+        return None
+    try:
+        seen = asking.get(world, machine)
+    except ProviderError:
+        return None  # no other limit waits for this answer
+    moved = (seen.traffic_bytes if seen else None) or 0
+    return "budget" if moved >= machine.traffic_allowance * MOST_OF_TRAFFIC else None
 
 
 def _start(snap: Snapshot, machine: Machine, world: World) -> StepResult:

@@ -41,7 +41,14 @@ OFFERS: list[dict[str, Any]] = [
         "capacity": 1,
         "disk_price": "0.0001",
     },
-    {"provider": "mock", "gpu": "A100-80GB", "vram_gb": 80, "price_per_hour": "1.50", "boot_s": 60},
+    {
+        "provider": "mock",
+        "gpu": "A100-80GB",
+        "vram_gb": 80,
+        "price_per_hour": "1.50",
+        "boot_s": 60,
+        "traffic_price": "0.01",
+    },
     {
         "provider": "mock",
         "gpu": "L4",
@@ -67,6 +74,7 @@ class Afternoon:
         self.works: dict[str, FakeJob] = {}
         # Two things end an overdue machine with the workers dead, the fuse and the guard: one of them may fail
         self.fuse_works = self.dice.random() < 0.8
+        self.trouble = self.trouble if self.fuse_works else 1.0
         weather = self._weather() if self.fuse_works else Weather()
         self.cloud = InProcessCloud(
             OFFERS, self.clock, self.dice, self.scheduler.switch, self._work, weather, self.fuse_works
@@ -359,7 +367,8 @@ class Afternoon:
     def _kill_worker(self, worker: Worker) -> None:
         self.workers.remove(worker)
         self.scheduler.kill(worker.process)
-        self.restart_at[worker.process.name] = self.clock.now() + self.dice.choice([1, 5, 60, 300, 600]) * SECOND
+        pauses = [1, 5, 60, 300, 600] if self.fuse_works else [300, 600]
+        self.restart_at[worker.process.name] = self.clock.now() + self.dice.choice(pauses) * SECOND
 
     def _kill_guard(self) -> None:
         if self.guard:

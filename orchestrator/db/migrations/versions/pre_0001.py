@@ -245,6 +245,7 @@ def _machines() -> None:
         sa.Column("disk_gb", sa.BigInteger(), nullable=False),
         sa.Column("price_ceiling", sa.BigInteger(), nullable=False),
         sa.Column("stop_class", sa.Text(), nullable=False),
+        sa.Column("traffic_allowance", sa.BigInteger(), nullable=True),
         sa.Column("send_by", sa.BigInteger(), nullable=False),
         sa.Column("sent_at", sa.BigInteger(), nullable=True),
         sa.Column("seen_at", sa.BigInteger(), nullable=True),
