@@ -160,7 +160,7 @@ class Afternoon:
         handle = f"job{number}"
         outputs = {"out/model": b"weights"} if self.dice.random() < 0.5 else {}
         self.works[handle] = FakeJob(
-            duration_s=self.dice.choice([1, 20, 120, 300, 900]),
+            duration_s=self.dice.choice([1, 20, 120, 300, 900] if self.fuse_works else [900]),
             setup_s=self.dice.choice([0, 10]),
             exit_code=self.dice.choice([0, 0, 0, 1]),
             save_s=self.dice.choice([0.0, 5.0, None]),
@@ -171,9 +171,9 @@ class Afternoon:
             outputs=tuple(outputs),
             retries=self.dice.choice([0, 2]),
             max_duration=self.dice.choice([None, 5 * MINUTE]),
-            resources=Resources(gpu=(GpuWish(vram_gb=self.dice.choice([24, 24, 80])),), disk_gb=10),
+            resources=Resources(gpu=(GpuWish(vram_gb=self.dice.choice([24, 24, 80] if self.fuse_works else [80])),), disk_gb=10),
         )
-        budget = self.dice.choice([MICRO // 10, MICRO // 4, MICRO])
+        budget = self.dice.choice([MICRO // 10, MICRO // 4, MICRO] if self.fuse_works else [MICRO // 10])
         with self.database.write() as session:
             session.add(
                 Job(
