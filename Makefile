@@ -5,8 +5,8 @@ PIP := $(PYTHON_IN) -m pip --disable-pip-version-check
 SEEDS ?= 300
 DB ?= sqlite
 
-# These start processes and wait for real seconds, so they run one after the other.
-SERIAL := tests/integration tests/end_to_end
+# These start many processes each; they come last, so that a small fault is told early.
+LAST := tests/end_to_end
 
 .PHONY: demo test check sim bench
 
@@ -14,8 +14,8 @@ demo: $(VENV)/.installed
 	$(VENV)/bin/gpupoor demo
 
 test: check $(VENV)/.sshd
-	$(PYTHON_IN) -m pytest -q -n 2 --dist loadfile $(addprefix --ignore=,$(SERIAL))
-	$(PYTHON_IN) -m pytest -q $(SERIAL)
+	$(PYTHON_IN) -m pytest -q -n 2 --dist loadscope $(addprefix --ignore=,$(LAST))
+	$(PYTHON_IN) -m pytest -q -n 2 --dist load $(LAST)
 
 check: $(VENV)/.dev
 	$(VENV)/bin/ruff check .

@@ -1,7 +1,6 @@
 """The watcher, against real shell processes that speak the follow text."""
 
 import random
-import subprocess
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -103,8 +102,7 @@ def test_log_stderr_phase_and_exit_come_home(world: World, machine: ProcessShell
 
 def test_the_phase_is_noted_while_it_runs(world: World, machine: ProcessShell) -> None:
     """`run` stands on the attempt before the job has ended."""
-    launch(world, machine, "read -r line < go; exit 0")
-    subprocess.run(["mkfifo", str(machine.home / "gpupoor" / TAG / "go")], check=False)
+    launch(world, machine, "mkfifo go; read -r line < go; exit 0")
     follower = follow_here(world)
     pump_until(follower, lambda: attempt_of(world).remote_phase == "run")
     assert attempt_of(world).exit_code is None

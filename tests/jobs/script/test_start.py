@@ -15,8 +15,8 @@ from tests.jobs.script.machine import NONCE, TAG, until
 
 def test_setup_and_run(machine):
     """Setup and run are run in that order in the job's folder, and the log has what they printed and no more."""
-    assert machine.run("pwd; echo two >&2", setup="printf one") == 0
-    assert sorted(machine.log.split(b"\n")) == sorted([b"one" + str(machine.dir).encode(), b"two", b""])
+    assert machine.run("pwd; echo two >&2", setup="echo one") == 0
+    assert sorted(machine.log.split(b"\n")) == sorted([b"one", str(machine.dir).encode(), b"two", b""])
     assert machine.stderr == b"two\n"
     assert machine.ask(state(TAG)) == {
         "phase": "ended",
