@@ -171,7 +171,9 @@ class Afternoon:
             outputs=tuple(outputs),
             retries=self.dice.choice([0, 2]),
             max_duration=self.dice.choice([None, 5 * MINUTE]),
-            resources=Resources(gpu=(GpuWish(vram_gb=self.dice.choice([24, 24, 80] if self.fuse_works else [80])),), disk_gb=10),
+            resources=Resources(
+                gpu=(GpuWish(vram_gb=self.dice.choice([24, 24, 80] if self.fuse_works else [80])),), disk_gb=10
+            ),
         )
         budget = self.dice.choice([MICRO // 10, MICRO // 4, MICRO] if self.fuse_works else [MICRO // 10])
         with self.database.write() as session:
