@@ -86,7 +86,12 @@ class Afternoon:
             boot_limit=4 * MINUTE,
             guard_every=30 * SECOND,
             max_wait=40 * MINUTE,
+            lease=self.dice.choice([10, 60]) * SECOND,
         )
+        # Machines that cannot be reached and will not go away: what a job's next try must wait for
+        self.sticky = self.fuse_works and self.dice.random() < 0.3 * self.trouble
+        if self.sticky:
+            self.cloud.fault({"on": "delete", "for_s": 1200, "do": {"status": 500}})
         self.outside = Process("user")
         self.databases: list[DurableDatabase] = []
         self.database = self._open(self.outside)
@@ -160,7 +165,7 @@ class Afternoon:
         handle = f"job{number}"
         outputs = {"out/model": b"weights"} if self.dice.random() < 0.5 else {}
         self.works[handle] = FakeJob(
-            duration_s=self.dice.choice([1, 20, 120, 300, 900] if self.fuse_works else [900]),
+            duration_s=self.dice.choice([1, 20, 120, 300, 900] if self.fuse_works and not self.sticky else [900]),
             setup_s=self.dice.choice([0, 10]),
             exit_code=self.dice.choice([0, 0, 0, 1]),
             save_s=self.dice.choice([0.0, 5.0, None]),
@@ -175,7 +180,7 @@ class Afternoon:
                 gpu=(GpuWish(vram_gb=self.dice.choice([24, 24, 80] if self.fuse_works else [80])),), disk_gb=10
             ),
         )
-        budget = self.dice.choice([MICRO // 10, MICRO // 4, MICRO] if self.fuse_works else [MICRO // 10])
+        budget = self.dice.choice(self._budgets())
         with self.database.write() as session:
             session.add(
                 Job(
@@ -195,6 +200,11 @@ class Afternoon:
                 )
             )
         self.submitted.append(handle)
+
+    def _budgets(self) -> list[int]:
+        if self.sticky:
+            return [MICRO]
+        return [MICRO // 10, MICRO // 4, MICRO] if self.fuse_works else [MICRO // 10]
 
     # -- the cloud's truth
 
@@ -383,10 +393,12 @@ class Afternoon:
         if not alive:
             return
         machine = self.dice.choice(alive)
-        verb = self.dice.choice(["kill", "vanish", "restart", "freeze", "partition", "preempt"])
+        verbs = ["kill", "vanish", "restart", "freeze", "partition", "preempt"]
+        verb = "partition" if self.sticky else self.dice.choice(verbs)
         if verb in ("kill", "vanish", "preempt"):
             self.taken_away.add(machine.id)
-        said = {"partition": {"seconds": self.dice.choice([10, 200, 600])}, "preempt": {"notice_s": 0}}.get(verb, {})
+        seconds = 900 if self.sticky else self.dice.choice([10, 200, 600])
+        said = {"partition": {"seconds": seconds}, "preempt": {"notice_s": 0}}.get(verb, {})
         with suppress(ValueError, KeyError):
             getattr(control, f"_{verb}")(self.cloud.market, machine, said)
 

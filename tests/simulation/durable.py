@@ -13,6 +13,7 @@ from orchestrator.db.engine import open_database
 from tests.simulation.scheduler import Process
 
 FULL = 2
+LOST_COMMITS = 4
 _COMMITS: dict[Path, list[int]] = {}
 
 
@@ -65,16 +66,19 @@ class DurableDatabase:
             with self._database.write() as session:
                 self._weak = session.execute(text("PRAGMA synchronous")).scalar_one() < FULL
         if self._weak:
-            copy_database(self.file, older(self.file))
+            for age in range(LOST_COMMITS - 1, 0, -1):
+                if older(self.file, age - 1).exists():
+                    older(self.file, age - 1).replace(older(self.file, age))
+            copy_database(self.file, older(self.file, 0))
 
     def close(self) -> None:
         """End its connections."""
         self._database.close()
 
 
-def older(file: Path) -> Path:
-    """Where the state before the last commit is kept."""
-    return file.with_suffix(".older")
+def older(file: Path, age: int) -> Path:
+    """Where the state before the last commit but `age` is kept."""
+    return file.with_suffix(f".older{age}")
 
 
 def copy_database(source: Path, target: Path) -> None:
@@ -85,9 +89,10 @@ def copy_database(source: Path, target: Path) -> None:
 
 def lose_power(file: Path) -> bool:
     """What was not on the disk is gone; whether anything was lost. Every process must be dead."""
-    if not older(file).exists():
+    last = older(file, LOST_COMMITS - 1)
+    if not last.exists():
         return False
     for suffix in ("-wal", "-shm"):
         Path(f"{file}{suffix}").unlink(missing_ok=True)
-    shutil.copyfile(older(file), file)
+    shutil.copyfile(last, file)
     return True
