@@ -14,7 +14,8 @@ from tests.simulation.afternoon import Afternoon, template_database
 
 SEEDS = int(os.environ.get("GPUPOOR_SIM_SEEDS", "300"))
 # Each of these once broke a promise. 7, 19, 38: a create whose answer was lost, and whose machine ended before anybody
-# looked. 77: an answer that came later than the end it should have shown. 29: a vanished machine booked beyond its reservation. 130: a boot that took a minute moved the boot fuse.
+# looked. 77: an answer that came later than the end it should have shown. 29: a vanished machine booked beyond its
+# reservation. 130: a boot that took a minute moved the boot fuse.
 OLD_SEEDS = (7, 19, 29, 38, 77, 130)
 
 
