@@ -129,7 +129,7 @@ class Orchestrator:
             session.execute(update(Job).where(Job.lease_token.is_not(None)).values(free))
             session.execute(update(Machine).where(Machine.lease_token.is_not(None)).values(free))
             session.execute(update(Attempt).where(Attempt.follow_token.is_not(None))
-                            .values(follow_token=None, follow_until=None))
+                            .values(follow_token=None, follow_until=None, silent_since=None))
 
     def _show(self) -> None:
         now = self.world.clock.now()

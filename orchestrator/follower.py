@@ -90,6 +90,7 @@ class Follower:
         """
         if now - self._pumped > _ASLEEP_S:
             self._heard = now  # we slept, not the machine: count its silence from here
+            self._silent = self._silent and not self._write({"silent_since": None})
         self._pumped = now
         try:
             if self._streams or self._take_connection(now):

@@ -5,6 +5,7 @@ once; one past its stop time minus a guard period; one with our label and no row
 is an alarm and goes at its label's stop time. All others are shown, and taken only by `adopt`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import structlog
@@ -52,7 +53,7 @@ def reap_region(
 ) -> None:
     """One region: the machines are listed before the rows are read, so that a new row is never missed."""
     try:
-        world.limiter.wait(provider, "list")
+        _write_down(lambda: world.limiter.wait(provider, "list"))
         listing = world.providers[provider].list_machines(region)
     except ProviderError as error:
         report.unreachable.append(f"{provider}{'/' + region if region else ''}: {error}")
@@ -101,17 +102,18 @@ def _look(world: World, seen: Sighting, rows: Rows | None, report: Report, dry_r
         report.foreign.append(seen.id)
         return
     row = None if rows is None else rows.of(seen)
-    guard_at = world.clock.now() + world.settings.guard_every
+    # the next turn comes up to a period later, and must not be the first after the end
+    guard_at = world.clock.now() + 2 * world.settings.guard_every
     if row is None:
         if rows is not None and not dry_run:
-            _alarm_no_row(world, seen)
+            _write_down(lambda: _alarm_no_row(world, seen))
         if guard_at >= label.stop_at:
             report.overdue.append(seen.id)
             _destroy(world, seen, report, dry_run)
         return
     if row.provider_id not in (None, seen.id):
         if not dry_run:
-            _take_stray(world, seen, row)
+            _write_down(lambda: _take_stray(world, seen, row))
         _destroy(world, seen, report, dry_run)
         return
     overdue = guard_at >= row.stop_at
@@ -119,10 +121,18 @@ def _look(world: World, seen: Sighting, rows: Rows | None, report: Report, dry_r
         return
     if overdue:
         report.overdue.append(seen.id)
-    _take_away(
-        world, seen, row, row.why_released or ("its reserved time ended" if overdue else "its row is over"), dry_run
-    )
+    why = row.why_released or ("its reserved time ended" if overdue else "its row is over")
+    if not dry_run:
+        _write_down(lambda: _take_away(world, seen, row, why))
     _destroy(world, seen, report, dry_run)
+
+
+def _write_down(act: Callable[[], None]) -> None:
+    """A database that cannot be written keeps nobody from destroying what must go."""
+    try:
+        act()
+    except (SQLAlchemyError, GpupoorError) as error:
+        log.warning("guard.no_database", error=str(error))
 
 
 def _take_stray(world: World, seen: Sighting, row: Machine) -> None:
@@ -168,7 +178,7 @@ def _take_stray(world: World, seen: Sighting, row: Machine) -> None:
 def _destroy(world: World, seen: Sighting, report: Report, dry_run: bool) -> None:
     if not dry_run:
         try:
-            world.limiter.wait(seen.provider, "release")
+            _write_down(lambda: world.limiter.wait(seen.provider, "release"))
             world.providers[seen.provider].release(seen.region, seen.id)
         except Gone:
             pass  # over already, which is what was asked for
@@ -178,10 +188,8 @@ def _destroy(world: World, seen: Sighting, report: Report, dry_run: bool) -> Non
     report.destroyed.append(seen.id)
 
 
-def _take_away(world: World, seen: Sighting, row: Machine, why: str, dry_run: bool) -> None:
+def _take_away(world: World, seen: Sighting, row: Machine, why: str) -> None:
     """The row says so too: its release step proves the end and settles."""
-    if dry_run:
-        return
     now = world.clock.now()
     # a row that was closed without ever seeing a machine opens again: what it cost is booked as an overrun
     open_row = or_(Machine.state != "gone", Machine.provider_id.is_(None))
@@ -196,6 +204,7 @@ def _take_away(world: World, seen: Sighting, row: Machine, why: str, dry_run: bo
                 why_released=why,
                 due_at=now,
                 gone_at=None,
+                absent_list_1=None,
                 provider_start=seen.started_at or row.provider_start,
             ),
         )

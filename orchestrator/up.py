@@ -75,10 +75,11 @@ def stop(settings: "Settings", leave: bool = False) -> None:
     live, per_hour = _live_machines(wiring.world(settings))
     if live and not leave:
         from jobs.money import usd
-        raise RefusedByLimit(f"{live} machine(s) live and cost up to ${usd(per_hour)}/h; end them with gpupoor cancel "
-                             "or gpupoor release, or leave them to their guard with gpupoor down --leave")
+        raise RefusedByLimit(f"{live} machine(s) live and cost up to ${usd(per_hour)}/h; end them with gpupoor cancel, "
+                             "or leave them to their guard with gpupoor down --leave")
     _end(settings.home / LOCK)
-    if not live:
+    # again, now that nothing rents any more: a machine may have come in between
+    if not _guarded(wiring.world(settings)):
         _end(settings.home / GUARD_LOCK)
         _end_cloud(settings.home / "sim" / "cloud.json")
 
@@ -158,6 +159,16 @@ def _live_machines(world: Any) -> tuple[int, int]:
             Machine.state.in_(("intended", "sent", "alive", "releasing")))
         count, per_hour = session.execute(live).one()
     return count, per_hour or 0
+
+
+def _guarded(world: Any) -> bool:
+    """Whether a guard is needed: also while a create whose answer was lost may still bring a machine."""
+    from sqlalchemy import exists, select
+
+    from orchestrator.db.models import Machine
+
+    with world.database.read() as session:
+        return bool(session.scalar(select(exists().where(Machine.state != "gone"))))
 
 
 def _end(lock: Path) -> None:

@@ -50,7 +50,8 @@ def claim(world: World, most: int = MOST) -> list[Followed]:
         for row in rows:
             token = world.ids.token()
             take = update(Attempt).where(Attempt.job == row.id, Attempt.number == row.number, free)
-            if change(session, take.values(follow_token=token, follow_until=now + world.settings.lease)) == 1:
+            if change(session, take.values(follow_token=token, follow_until=now + world.settings.lease,
+                                            silent_since=None)) == 1:
                 claimed.append(Followed(row.id, row.number, f"{row.handle}-{row.number}", row.machine, token,
                                         row.remote_phase, row.silent_since is not None))
     return claimed

@@ -8,6 +8,7 @@ from jobs.states import STARTING
 from orchestrator import asking
 from orchestrator.db.models import Machine
 from orchestrator.ending import end, try_again
+from orchestrator.lost import over_by_its_provider
 from orchestrator.result import StepResult
 from orchestrator.snapshot import Snapshot, open_shell
 from orchestrator.world import World
@@ -36,7 +37,7 @@ def boot(snap: Snapshot, world: World) -> StepResult:
             bad_host=True,
         )
     seen = asking.get(world, machine)
-    lost = gone_before_use(snap, machine, seen, world)
+    lost = over_by_its_provider(snap, machine, seen, world)
     if lost is not None:
         return lost
     if seen is None or not seen.ready or seen.access is None:
@@ -51,19 +52,6 @@ def _sighted(seen: Sighting | None) -> dict[str, object]:
     if seen.started_at is not None:
         changes["provider_start"] = seen.started_at
     return changes
-
-
-def gone_before_use(snap: Snapshot, machine: Machine, seen: Sighting | None, world: World) -> StepResult | None:
-    """The end of this try when the provider says that the machine is over; a 404 soon after create says nothing."""
-    if seen is not None and seen.ended:
-        why = "preempted" if seen.preempted else "host"
-        return try_again(snap, world, why, f"the machine ended while it booted ({seen.word})", bad_host=True)
-    if seen is None:
-        lag = round(world.providers[machine.provider].facts.read_lag_s * SECOND)
-        found, listing = asking.look_up(world, machine)
-        if found is None and listing.complete and listing.taken_at > (machine.seen_at or 0) + lag:
-            return try_again(snap, world, "host", "the machine is not known to its provider any more", bad_host=True)
-    return None
 
 
 def _greet(snap: Snapshot, machine: Machine, seen: Sighting, world: World) -> StepResult:

@@ -8,9 +8,11 @@ from jobs.script import replies
 from jobs.script.files import manifest, pack
 from jobs.script.stop import tombstone
 from jobs.states import FINISHING
+from orchestrator import asking
 from orchestrator.db.models import Machine
 from orchestrator.ending import end, try_again
 from orchestrator.limits import MONEY_LIMITS, limit_text
+from orchestrator.lost import over_by_its_provider
 from orchestrator.result import StepResult
 from orchestrator.snapshot import Snapshot, open_shell
 from orchestrator.world import World
@@ -35,7 +37,7 @@ def collect(snap: Snapshot, world: World) -> StepResult:
         dead = replies.parse(shell.perform(tombstone(snap.tag)).out).get("tombstone") == "dead"
     except ShellError as error:
         world.shells.drop(machine.id)
-        if now < _last_moment(snap, machine, world):
+        if now < _last_moment(snap, machine, world) and not _is_over(snap, machine, world):
             return StepResult(
                 FINISHING, "collecting", job={"waiting_reason": f"SSH: {error}"}, look_again_at=now + 2 * SECOND
             )
@@ -47,8 +49,13 @@ def collect(snap: Snapshot, world: World) -> StepResult:
     return StepResult(**{**result.__dict__, "machine": {**result.machine, **stone}})
 
 
+def _is_over(snap: Snapshot, machine: Machine, world: World) -> bool:
+    """Whether its provider says that the machine ended. Raises ProviderError when it says nothing."""
+    return over_by_its_provider(snap, machine, asking.get(world, machine), world) is not None
+
+
 def _last_moment(snap: Snapshot, machine: Machine, world: World) -> int:
-    """Until when fetching is tried: the fuse, or 5 minutes after a stop that nobody answered."""
+    """Until when fetching is tried: the fuse, or half a minute after a stop that nobody answered."""
     attempt = snap.attempt
     assert attempt is not None
     if attempt.exit_code is None and attempt.stop_sent_at is not None:

@@ -4,7 +4,7 @@ The watcher stores log, heartbeats, phase and exit code; this step only reads th
 of money and time, and looks at the provider when the machine is silent.
 """
 
-from jobs.money import MINUTE, SECOND, usd
+from jobs.money import SECOND, usd
 from jobs.script import replies
 from jobs.script.start import start
 from jobs.script.stop import stop
@@ -12,6 +12,7 @@ from jobs.states import FINISHING, RUNNING, STARTING
 from orchestrator import asking
 from orchestrator.db.models import Attempt, Machine
 from orchestrator.ending import try_again
+from orchestrator.lost import SILENT_LIMIT, over_by_its_provider, unreachable
 from orchestrator.result import StepResult
 from orchestrator.snapshot import Snapshot, open_shell
 from orchestrator.world import World
@@ -20,7 +21,6 @@ from providers.shell import ShellError, WrongHostKey
 
 LOOK_AGAIN = 15 * SECOND
 LOOK_AT_TRAFFIC = 5 * SECOND
-SILENT_LIMIT = 5 * MINUTE  # no heartbeat for so long: the machine is given up
 MOST_OF_TRAFFIC = 0.7  # the rest is for what moves between two looks and for the results
 STOP_MARGIN = 15 * SECOND  # after TERM and grace, the exit code should be here
 
@@ -107,17 +107,14 @@ def _start(snap: Snapshot, machine: Machine, world: World) -> StepResult:
     except WrongHostKey:
         return try_again(snap, world, "host", "another host key answers than the one of this rental", bad_host=True)
     except ShellError as error:
-        world.shells.drop(machine.id)
-        return StepResult(
-            snap.job.state, snap.job.phase, job={"waiting_reason": f"SSH: {error}"}, look_again_at=now + SECOND
-        )
+        return unreachable(snap, machine, world, f"SSH: {error}")
     world.point("follow.started")
     if reply in ("started", "already"):
         return StepResult(
             STARTING,
             "setup",
             job={"waiting_reason": None},
-            attempt={"work_started_at": now},
+            attempt={"work_started_at": now, "silent_since": None},
             look_again_at=_next_look(snap, machine, snap.attempt or Attempt(), now),
             events=(("started", {"answer": reply}),),
         )
@@ -155,15 +152,12 @@ def _silent(snap: Snapshot, machine: Machine, attempt: Attempt, world: World) ->
     assert attempt.silent_since is not None
     try:
         seen = asking.get(world, machine)
-        if seen is not None and seen.ended:
-            why = "preempted" if seen.preempted else "host"
-            return try_again(snap, world, why, f"host gone before exit code ({seen.word})", bad_host=True)
-        if seen is None:
-            found, listing = asking.look_up(world, machine)
-            if found is None and listing.complete:
-                return try_again(snap, world, "host", "host gone before exit code: not listed any more", bad_host=True)
+        over = over_by_its_provider(snap, machine, seen, world)
     except ProviderError:
-        seen = None
+        # nobody answers: our own network is gone as likely as the machine, and the fuse watches over the money
+        return StepResult(snap.job.state, snap.job.phase, look_again_at=now + 5 * SECOND)
+    if over is not None:
+        return over
     if now - attempt.silent_since > SILENT_LIMIT:
         return try_again(snap, world, "host", "connection lost: no heartbeat for 5 min", bad_host=True)
     changes = {}

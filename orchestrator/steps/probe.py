@@ -1,12 +1,12 @@
 """starting/probing: look at every card, the disk and the tools before a byte is uploaded."""
 
-from jobs.money import SECOND
 from jobs.requirements import NOMINAL_TOLERANCE
 from jobs.script import replies
 from jobs.script.probe import probe as probe_command
 from jobs.states import STARTING
 from orchestrator.db.models import Machine
 from orchestrator.ending import end, try_again
+from orchestrator.lost import unreachable
 from orchestrator.result import StepResult
 from orchestrator.rows import offer_of
 from orchestrator.snapshot import Snapshot, open_shell
@@ -31,8 +31,7 @@ def probe(snap: Snapshot, world: World) -> StepResult:
     try:
         outcome = open_shell(world, machine).perform(probe_command())
     except Unreachable as error:
-        world.shells.drop(machine.id)
-        return StepResult(STARTING, "probing", job={"waiting_reason": f"SSH: {error}"}, look_again_at=now + SECOND)
+        return unreachable(snap, machine, world, f"SSH: {error}")
     except WrongHostKey:
         return try_again(snap, world, "host", "another host key answers than the one of this rental", bad_host=True)
     fault = _fault(snap, machine, replies.parse(outcome.out))

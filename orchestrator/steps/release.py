@@ -41,6 +41,7 @@ def _resolve(machine: Machine, world: World) -> MachineResult:
                 "provider_word": seen.word,
                 "provider_start": seen.started_at,
                 "why_released": machine.why_released or "found late",
+                "absent_list_1": None,
             },
             events=(("found_late", {"machine_id": seen.id}),),
             look_again_at=now,
@@ -151,7 +152,7 @@ def _proof_by_get(
 def usage_of(machine: Machine, seen: Sighting | None, listing: Listing) -> Usage:
     """The provider's own start, end and traffic where it tells them, else our bound: create sent to first proof.
 
-    A machine with a fuse or a hard stop has not outlived its reserved end, however late we looked.
+    A machine that stops itself (class hard, boot) has not outlived its reserved end, however late we looked.
     """
     start = (seen.started_at if seen else None) or machine.provider_start
     end = seen.ended_at if seen else None
@@ -160,7 +161,7 @@ def usage_of(machine: Machine, seen: Sighting | None, listing: Listing) -> Usage
         return Usage(start, end, moved)
     begin = min(start or machine.sent_at or listing.taken_at, machine.sent_at or listing.taken_at)
     last = machine.absent_list_1 or listing.taken_at
-    if machine.stop_class in ("hard", "boot") or machine.access is not None:
+    if machine.stop_class in ("hard", "boot"):
         last = min(last, machine.stop_at)
     return Usage(begin, max(last, begin), moved, bound=True)
 

@@ -2,11 +2,11 @@
 
 import json
 
-from jobs.money import SECOND
 from jobs.script import replies
 from jobs.script.files import prepare, prepare_input, unpack
 from jobs.states import STARTING
 from orchestrator.ending import end, try_again
+from orchestrator.lost import unreachable
 from orchestrator.result import StepResult
 from orchestrator.snapshot import Snapshot, open_shell
 from orchestrator.world import World
@@ -38,10 +38,7 @@ def upload(snap: Snapshot, world: World) -> StepResult:
     except WrongHostKey:
         return try_again(snap, world, "host", "another host key answers than the one of this rental", bad_host=True)
     except ShellError as error:
-        world.shells.drop(machine.id)
-        return StepResult(
-            STARTING, "uploading", job={"waiting_reason": f"upload: {error}"}, look_again_at=now + 2 * SECOND
-        )
+        return unreachable(snap, machine, world, f"upload: {error}")
     if replies.parse(unpacked.out).get("unpacked") != "yes":
         text = unpacked.err.decode(errors="replace").strip()[-300:]
         return try_again(snap, world, "host", f"the files could not be unpacked: {text}", bad_host=True)
@@ -49,7 +46,12 @@ def upload(snap: Snapshot, world: World) -> StepResult:
         text = prepared.err.decode(errors="replace").strip()[-300:]
         return try_again(snap, world, "host", f"the scripts could not be written: {text}", bad_host=True)
     return StepResult(
-        STARTING, "setup", job={"waiting_reason": None}, look_again_at=world.clock.now(), events=(("uploaded", {}),)
+        STARTING,
+        "setup",
+        job={"waiting_reason": None},
+        attempt={"silent_since": None},
+        look_again_at=world.clock.now(),
+        events=(("uploaded", {}),),
     )
 
 

@@ -5,14 +5,12 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from jobs.money import MICRO, MINUTE, SECOND
 from jobs.spec import GpuWish, JobSpec, Resources
 from orchestrator import advance, reap, sweep, watcher
 from orchestrator.cancel import cancel
 from orchestrator.caps import set_cap
-from orchestrator.db.engine import open_database
 from orchestrator.db.models import Installation, Job
 from orchestrator.follower import Follower
 from orchestrator.settings import Settings
@@ -24,40 +22,13 @@ from providers.simulator.sim_job import FakeJob
 from providers.simulator.virtual_clock import VirtualClock
 from tests.simulation.checks import Checks, Truth
 from tests.simulation.durable import DurableDatabase, lose_power
+from tests.simulation.market import OFFERS
 from tests.simulation.processes import Bell, ClearVault, NoLimit, OneShellEach, ProcessBlobs, SeededIds, Worker
 from tests.simulation.scheduler import Process, Scheduler
 
 START = 1_798_750_000 * SECOND  # some minutes before a month ends, in UTC
 INSTALLATION = "simulate"
 SHM = "/dev/shm" if Path("/dev/shm").is_dir() else None
-OFFERS: list[dict[str, Any]] = [
-    {"provider": "mock", "gpu": "RTX-4090", "vram_gb": 24, "price_per_hour": "0.40", "boot_s": 20, "capacity": 2},
-    {
-        "provider": "mock",
-        "gpu": "RTX-3090",
-        "vram_gb": 24,
-        "price_per_hour": "0.30",
-        "boot_s": 40,
-        "capacity": 1,
-        "disk_price": "0.0001",
-    },
-    {
-        "provider": "mock",
-        "gpu": "A100-80GB",
-        "vram_gb": 80,
-        "price_per_hour": "1.50",
-        "boot_s": 60,
-        "traffic_price": "0.01",
-    },
-    {
-        "provider": "mock",
-        "gpu": "L4",
-        "vram_gb": 24,
-        "price_per_hour": "0.35",
-        "boot_s": 30,
-        "capabilities": {"stop": "hard"},
-    },
-]
 
 
 class Afternoon:
@@ -401,13 +372,3 @@ class Afternoon:
         said = {"partition": {"seconds": seconds}, "preempt": {"notice_s": 0}}.get(verb, {})
         with suppress(ValueError, KeyError):
             getattr(control, f"_{verb}")(self.cloud.market, machine, said)
-
-
-def template_database(folder: Path) -> Path:
-    """A migrated, empty database, made once and copied for every seed."""
-    file = folder / "template.db"
-    database = open_database(f"sqlite:///{file}")
-    with database.read():
-        pass
-    database.close()
-    return file

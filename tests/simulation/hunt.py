@@ -9,8 +9,9 @@ from pathlib import Path
 
 import structlog
 
-from tests.simulation.afternoon import Afternoon, template_database
+from tests.simulation.afternoon import Afternoon
 from tests.simulation.checks import Broken
+from tests.simulation.durable import template_database
 
 
 def main(first: int, count: int) -> int:

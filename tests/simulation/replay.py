@@ -4,7 +4,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.simulation.afternoon import Afternoon, template_database
+from tests.simulation.afternoon import Afternoon
+from tests.simulation.durable import template_database
 
 
 def main(seed: int) -> int:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import structlog
 
-from tests.simulation.afternoon import Afternoon, template_database
+from tests.simulation.afternoon import Afternoon
+from tests.simulation.durable import template_database
 
 SEEDS = int(os.environ.get("GPUPOOR_SIM_SEEDS", "300"))
 # Each of these once broke a promise. 7, 19, 38: a create whose answer was lost, and whose machine ended before anybody
