@@ -56,7 +56,8 @@ def test_a_missing_card_is_noticed(homes: Callable[..., Home], cloud: Cloud) -> 
     home = homes(cloud, max_gpus="2")
     job = home.submit("echo here > out", outputs=["out"], resources={"gpu": "24GB:2"})
     assert attempts_of(home, job) == [("RTX-4090", "host"), ("A5000", "succeeded")]
-    assert "1 of 2 GPUs" in home.events_text(job)
+    text = home.events_text(job)
+    assert "1 of 2 GPUs" in text, text
 
 
 def test_another_host_key_is_another_machine(home: Home, cloud: Cloud) -> None:
