@@ -66,7 +66,7 @@ class Orchestrator:
         self._me = f"orchestrator:{socket.gethostname()}:{os.getpid()}"
         app = celery_app.make_app()
         self._sender = celery_app.Sender(app)
-        self._turns = Turns(self.world, self._sender.send)
+        self._turns = Turns(self.world, self._sender.send, wiring.LiveLimits(self.world))
         tasks.register(app, self._turns, self._sender.taken)
         self._app, self._workers = app, workers
         self._worker = celery_app.EmbeddedWorker(app, workers)

@@ -21,10 +21,13 @@ _log = structlog.get_logger("steps")
 
 
 class Turns:
-    """Runs steps. Made once per process; `world` stays the same."""
+    """Runs steps. Made once per process. current: the world with the limits as they are at that moment."""
 
-    def __init__(self, world: World, again: Callable[[str, str], object]) -> None:
+    def __init__(
+        self, world: World, again: Callable[[str, str], object], current: Callable[[], World] | None = None
+    ) -> None:
         self.world = world
+        self._current = current or (lambda: world)
         self._again = again
         self._lock = threading.Lock()
         self._running: dict[tuple[str, str], bool] = {}
@@ -69,7 +72,7 @@ class Turns:
 
     def _run(self, kind: str, id: str, step: Callable[[World, str], None]) -> None:
         try:
-            step(self.world, id)
+            step(self._current(), id)
         except GpupoorError as error:
             _log.warning("postponed", kind=kind, id=id, error=str(error))
         except Exception:  # noqa: BLE001  a job must survive one unexpected error; the sweep comes back to it

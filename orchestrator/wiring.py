@@ -9,14 +9,15 @@ import secrets  # noqa: TID251  the one place where ids come from
 import string
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jobs.errors import Usage
+from jobs.errors import GpupoorError, Usage
 from orchestrator.blobs import FolderBlobs
 from orchestrator.db.engine import installation_id, open_database
 from orchestrator.doorbell import CommittedDoorbell
-from orchestrator.settings import Settings, load
+from orchestrator.settings import CONFIG_FILE, Settings, load
 from orchestrator.shells import ShellPool
 from orchestrator.vault import FernetVault
 from orchestrator.world import Chance, Doorbell, Keeper, NoKeeper, World
@@ -136,6 +137,37 @@ class KnownProviders(Mapping[str, "Provider"]):
                 self._built = registry.build(mock_url(self._settings), clock, chance)
                 self._stamp = stamp
             return self._built
+
+
+class LiveLimits:
+    """A world whose limits of money are those that config.toml has now: `config set` binds a running process.
+
+    The other settings are taken at the start; a file that cannot be read changes nothing.
+    """
+
+    NAMES = ("max_gpus", "max_per_hour")
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._lock = threading.Lock()
+        self._stamp = _stamp(world.settings.home / CONFIG_FILE)
+
+    def __call__(self) -> World:
+        """The world as it is now."""
+        with self._lock:
+            stamp = _stamp(self._world.settings.home / CONFIG_FILE)
+            if stamp != self._stamp:
+                try:
+                    fresh = settings()
+                except GpupoorError as error:
+                    import structlog
+
+                    structlog.get_logger("wiring").warning("config.toml cannot be read", error=str(error))
+                    return self._world
+                limits = {name: getattr(fresh, name) for name in self.NAMES}
+                self._world = replace(self._world, settings=replace(self._world.settings, **limits))
+                self._stamp = stamp
+            return self._world
 
 
 def mock_url(settings: Settings) -> str:

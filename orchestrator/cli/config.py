@@ -29,7 +29,9 @@ def get(name: str | None, output: str) -> None:
         print_table(["NAME", "VALUE", "FROM"], [(n, show(settings, n), settings.origins[n]) for n in names])
 
 
-@config.command("set", epilog="Example: gpupoor config set max_gpus 4")
+@config.command(
+    "set", epilog="Example: gpupoor config set max_gpus 4", context_settings={"ignore_unknown_options": True}
+)
 @click.argument("name")
 @click.argument("value")
 def set_(name: str, value: str) -> None:
@@ -43,3 +45,7 @@ def set_(name: str, value: str) -> None:
     say(f"{name} = {show(changed, name)} in {settings.home / CONFIG_FILE}")
     if changed.origins[name] == "environment":
         say(f"GPUPOOR_{name.upper()} is set and wins over the file in this shell")
+    from orchestrator import up
+
+    if name not in wiring.LiveLimits.NAMES and up.is_running(settings):
+        say("the orchestrator that runs takes it when it starts again: gpupoor down, gpupoor up -d")

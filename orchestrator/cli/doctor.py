@@ -51,11 +51,13 @@ def _checks() -> "Iterator[Check]":
         yield Check("home", False, str(error))
         return
     yield Check("home", True, str(settings.home))
+    from sqlalchemy.exc import SQLAlchemyError
+
     try:
         from orchestrator import wiring
 
         world = wiring.world(settings)
-    except GpupoorError as error:
-        yield Check("database", False, str(error))
+    except (GpupoorError, OSError, SQLAlchemyError) as error:
+        yield Check("database", False, str(error).splitlines()[0])
         return
     yield from checks(world)

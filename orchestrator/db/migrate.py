@@ -10,6 +10,7 @@ from typing import Final
 from sqlalchemy import URL, Connection, create_engine, text
 from sqlalchemy.exc import ProgrammingError
 
+from jobs.errors import Unanswered
 from orchestrator.db.engine import BUSY_S, make_engines, parse
 
 HEAD: Final = "pre_0001"
@@ -67,6 +68,8 @@ def _sqlite_revision(path: Path) -> str | None:
         if "no such table" not in str(error):
             raise
         return None
+    except sqlite3.DatabaseError as error:
+        raise Unanswered(f"{path} cannot be read: {error}; restore it from a backup, or name another home") from None
     finally:
         connection.close()
     return row[0] if row else None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import exists, func, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from jobs.errors import GpupoorError
 from jobs.money import SECOND
@@ -42,8 +43,8 @@ def checks(world: World) -> Iterator[Check]:
     for name, look in _CHECKS:
         try:
             yield Check(name, *look(world))
-        except GpupoorError as error:
-            yield Check(name, False, str(error))
+        except (GpupoorError, OSError, SQLAlchemyError) as error:
+            yield Check(name, False, str(error).splitlines()[0])
 
 
 def _clock(world: World) -> tuple[bool, str]:
@@ -143,7 +144,7 @@ def _alive(world: World, kind: str, still: int, needed: int) -> tuple[bool, str]
     age = None if last is None else world.clock.now() - last
     if age is not None and age <= still:
         return True, f"alive, last turn {elapsed_text(age)} ago"
-    seen = "none was ever seen" if age is None else f"the last turn was {elapsed_text(age)} ago"
+    seen = "none runs" if age is None else f"the last turn was {elapsed_text(age)} ago"
     if needed:
         return False, f"{seen}, and something lives; gpupoor up -d"
     return True, f"{seen}; none is needed now"

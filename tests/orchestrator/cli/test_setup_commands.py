@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from orchestrator import wiring
 from orchestrator.cli.up import unit_text
 from orchestrator.views.health import checks
+from orchestrator.wiring import LiveLimits
 from providers.base import Unavailable
 from tests.orchestrator.cli.conftest import Run, Stand
 from tests.orchestrator.standing_world import ListedMarket, make_job, make_machine, make_sighting, store
@@ -67,6 +69,34 @@ def test_doctor_finds(run: Run, monkeypatch: pytest.MonkeyPatch, variable: str, 
     ended = run("doctor", "-o", "json")
     wrong = [each["name"] for each in json.loads(ended.stdout)["checks"] if not each["ok"]]
     assert ended.exit_code == 9 and check in wrong
+
+
+def test_doctor_of_a_broken_database(run: Run, home: Path) -> None:
+    """A file that is no database is a check that is not well, not a crash."""
+    home.mkdir()
+    (home / "gpupoor.db").write_bytes(b"this is no database" * 400)
+    ended = run("doctor", "-o", "json")
+    wrong = [each["name"] for each in json.loads(ended.stdout)["checks"] if not each["ok"]]
+    assert ended.exit_code == 9 and "database" in wrong
+
+
+def test_a_home_that_cannot_be_is_wrong_usage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence with the path, no trace."""
+    monkeypatch.setenv("GPUPOOR_HOME", "/proc/no/home")
+    ended = run("budget")
+    assert ended.exit_code == 2 and "/proc/no" in ended.stderr and "internal" not in ended.stderr
+
+
+def test_limits_set_now_bind_a_process_that_runs(run: Run, home: Path) -> None:
+    """max_gpus and max_per_hour are those of the file at each step; a broken file changes nothing."""
+    run("config", "set", "max_gpus", "5")
+    current = LiveLimits(wiring.world(wiring.settings()))
+    assert current().settings.max_gpus == 5
+    run("config", "set", "max_gpus", "1")
+    run("config", "set", "max_per_hour", "0.20")
+    assert (current().settings.max_gpus, current().settings.max_per_hour) == (1, 200_000)
+    (home / "config.toml").write_text("max_gpus = ")
+    assert current().settings.max_gpus == 1
 
 
 def test_doctor_asks_the_markets(stand: Stand) -> None:
