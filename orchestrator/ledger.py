@@ -74,13 +74,27 @@ def spread(total: int, slices: Sequence[tuple[str, int, int]]) -> list[int]:
     return parts
 
 
+@dataclass(frozen=True)
+class Amount:
+    """Micro-dollars to set aside. lump: of these, what may fall into one month whole (traffic, a billing step)."""
+
+    total: int
+    lump: int = 0
+
+    def by_month(self, slices: Sequence[tuple[str, int, int]]) -> list[int]:
+        """What each month must hold: its share by time, and where there are several also the whole lump."""
+        if len(slices) == 1:
+            return [self.total]
+        return [min(share + self.lump, self.total) for share in spread(self.total, slices)]
+
+
 def holds(
-    session: Session, settings: Settings, job: Job, machine: Mapping[str, Any], total: int, now: int
+    session: Session, settings: Settings, job: Job, machine: Mapping[str, Any], amount: Amount, now: int
 ) -> list[Hold]:
-    """The counters that a reservation of `total` for `machine` raises, in the fixed order of locking."""
-    wanted = [Hold("job", job.id, "", total, job.budget)]
+    """The counters that a reservation for `machine` raises, in the fixed order of locking."""
+    wanted = [Hold("job", job.id, "", amount.total, job.budget)]
     slices = split_by_month(now, machine["stop_at"], settings.zone)
-    monthly = list(zip(slices, spread(total, slices), strict=True))
+    monthly = list(zip(slices, amount.by_month(slices), strict=True))
     for scope, name in (("user", job.user), ("project", job.project), ("overall", "")):
         if name is None:
             continue
@@ -92,19 +106,21 @@ def holds(
     return wanted
 
 
-def reserve(session: Session, settings: Settings, job: Job, machine: Mapping[str, Any], total: int, now: int) -> None:
-    """Hold `total` micro-dollars for a machine that is about to be asked for.
+def reserve(
+    session: Session, settings: Settings, job: Job, machine: Mapping[str, Any], amount: Amount, now: int
+) -> None:
+    """Hold money for a machine that is about to be asked for.
 
     Raises CapReached, and the caller's transaction must be rolled back.
     """
     parts = []
-    for hold in holds(session, settings, job, machine, total, now):
+    for hold in holds(session, settings, job, machine, amount, now):
         if hold.micro == 0:
             continue
         _raise_counter(session, job.simulated, hold)
         parts.append({"scope": hold.scope, "name": hold.name, "month": hold.month, "micro": hold.micro})
-    session.add(Reservation(machine=machine["id"], total=total, parts=parts))
-    session.add(_entry(job, machine, "reserve", "all", "", total, now, (now, machine["stop_at"]), False))
+    session.add(Reservation(machine=machine["id"], total=amount.total, parts=parts))
+    session.add(_entry(job, machine, "reserve", "all", "", amount.total, now, (now, machine["stop_at"]), False))
 
 
 def _where(simulated: bool, scope: str, name: str, month: str) -> list[Any]:

@@ -22,6 +22,7 @@ BAD_HOST_REFUSED = 0.5
 COLLECT = 30 * SECOND  # set aside to bring results home, until sizes and speeds are measured
 SHORTEST_RUN = 5 * SECOND
 TRAFFIC_SHARE = 10  # one tenth of the money is set aside for bytes where a market charges for them
+ROUNDINGS = 3  # micro-dollars: each part of a bill is rounded up
 LONGEST_LIFE = 30 * 24 * HOUR  # of a machine that costs nothing and has no limit of its own
 _TRUST = {"datacenter": 0, "verified": 1, "any": 2}
 _STOP = {"hard": ("hard",), "boot": ("hard", "boot"), "any": ("hard", "boot", "late", "none")}
@@ -49,7 +50,8 @@ class Terms:
 @dataclass(frozen=True)
 class Candidate:
     """An offer that fits. total: expected micro-dollars of this job there; lifetime: microseconds from now
-    to its reserved end; reserve: micro-dollars to set aside for that; traffic: of these for bytes that move."""
+    to its reserved end; reserve: micro-dollars to set aside for that; traffic: of these for bytes that move;
+    lump: what may fall into one month whole (traffic, one billing step or minimum, roundings)."""
 
     offer: Offer
     wish: GpuWish | None
@@ -58,6 +60,7 @@ class Candidate:
     reserve: int
     reason: str
     traffic: int = 0
+    lump: int = 0
 
 
 @dataclass(frozen=True)
@@ -201,9 +204,11 @@ def judge(spec: JobSpec, offer: Offer, terms: Terms) -> Candidate | Refusal:
     total = charge(offer.price, spec.resources.disk_gb, boot + hours)
     highest = max(offer.price.per_hour, offer.price.highest_per_hour)
     reserve = charge(offer.price, spec.resources.disk_gb, lifetime, highest) + traffic
+    shortest = max(offer.price.step_s, offer.price.minimum_s) * SECOND
+    lump = traffic + ROUNDINGS + (charge(offer.price, spec.resources.disk_gb, shortest, highest) if shortest else 0)
     if reserve > terms.budget_left:
         return Refusal(offer, "budget", f"its smallest bill is ${usd(reserve)}, ${usd(terms.budget_left)} is left")
-    return Candidate(offer, wish, total, lifetime, reserve, _reason(offer, spec, total), traffic)
+    return Candidate(offer, wish, total, lifetime, reserve, _reason(offer, spec, total), traffic, lump)
 
 
 def expected_work(spec: JobSpec, offer: Offer, terms: Terms) -> int:

@@ -79,30 +79,31 @@ def _refuse_never(session: Session, world: World, job: Job, spec: JobSpec, ranki
         if dear:
             least = min(dear, key=lambda refusal: (refusal.offer.price.per_hour, refusal.offer.id))
             raise RefusedByLimit(
-                f"the budget of ${usd(job.budget)} pays no machine that fits; on {_name(least.offer.gpu)} at "
-                f"${usd(least.offer.price.per_hour)}/h {least.text}; name a larger one: --budget USD"
+                f"the budget of {_dollars(job, job.budget)} pays no machine that fits; on {_name(least.offer.gpu)} at "
+                f"{_dollars(job, ceiling(least.offer, spec))}/h {least.text}; name a larger one: --budget USD"
             )
         return
-    _refuse_rate(world, spec, ranking.candidates)
+    _refuse_rate(world, job, spec, ranking.candidates)
     least_reserve = min(ranking.candidates, key=lambda candidate: candidate.reserve)
     for hold in _holds(session, world, job, spec, least_reserve, now):
         if hold.scope in ledger.MONTHLY and hold.limit is not None and hold.micro > hold.limit:
             whose = f"{hold.scope} {hold.name}".rstrip()
+            world_option = " --mock" if job.simulated else ""
             option = f" --{whose}" if hold.name else ""
             raise RefusedByLimit(
-                f"the smallest reservation for this job is ${usd(hold.micro)} and the cap of {whose} in {hold.month} "
-                f"is ${usd(hold.limit)}; raise it: gpupoor budget set {usd(hold.micro)}{option}, "
-                "or name a smaller budget or max_duration"
+                f"the smallest reservation for this job is {_dollars(job, hold.micro)} and the cap of {whose} in "
+                f"{hold.month} is {_dollars(job, hold.limit)}; raise it: gpupoor budget set "
+                f"{usd(hold.micro)}{option}{world_option}, or name a smaller budget or max_duration"
             )
 
 
-def _refuse_rate(world: World, spec: JobSpec, candidates: Sequence[Candidate]) -> None:
+def _refuse_rate(world: World, job: Job, spec: JobSpec, candidates: Sequence[Candidate]) -> None:
     limit = world.settings.max_per_hour
     least = min(ceiling(candidate.offer, spec) for candidate in candidates)
     if limit is not None and least > limit:
         raise RefusedByLimit(
-            f"the cheapest machine that fits costs ${usd(least)}/h and max_per_hour is ${usd(limit)}; "
-            f"gpupoor config set max_per_hour {usd(least)}"
+            f"the cheapest machine that fits costs {_dollars(job, least)}/h and max_per_hour is "
+            f"{_dollars(job, limit)}; gpupoor config set max_per_hour {usd(least)}"
         )
 
 
@@ -131,7 +132,7 @@ def _holds(session: Session, world: World, job: Job, spec: JobSpec, choice: Cand
         "gpu": choice.offer.gpu,
         "gpu_count": choice.offer.gpu_count,
     }
-    return ledger.holds(session, world.settings, job, machine, choice.reserve, now)
+    return ledger.holds(session, world.settings, job, machine, ledger.Amount(choice.reserve, choice.lump), now)
 
 
 def _taken(session: Session, simulated: bool, hold: ledger.Hold) -> int:
@@ -141,3 +142,8 @@ def _taken(session: Session, simulated: bool, hold: ledger.Hold) -> int:
 
 def _name(gpu: str) -> str:
     return gpu or "a machine without GPU"
+
+
+def _dollars(job: Job, micro: int) -> str:
+    """Exact, and marked where it is play money."""
+    return f"{'sim ' if job.simulated else ''}${usd(micro)}"

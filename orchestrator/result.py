@@ -1,8 +1,13 @@
 """What a step decided, as values: applied by `advance` in one transaction, only if the lease still holds."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orchestrator.ledger import Amount
 
 Changes = Mapping[str, Any]
 Happened = tuple[str, dict[str, Any]]
@@ -10,10 +15,13 @@ Happened = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class NewMachine:
-    """The rows of a machine about to be asked for and of the attempt on it. reserve: micro-dollars to hold."""
+    """The rows of a machine about to be asked for and of the attempt on it.
+
+    reserve: money to hold for it.
+    """
 
     row: dict[str, Any]
-    reserve: int
+    reserve: Amount
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,9 @@ def check(request: Request, settings: Settings) -> Limits:
 def rehearse(world: World, request: Request) -> tuple[Limits, Preview]:
     """What `submit` would say, with nothing written. Raises as `submit` does."""
     limits = check(request, world.settings)
+    before = _earlier(world, request)
+    if before is not None:
+        _check_same(before, request)
     job = Job(**_row(world, request, limits))
     return limits, look_ahead(world, job, request.spec, refuse_waiting=request.now)
 
@@ -129,9 +132,14 @@ def _earlier(world: World, request: Request) -> Job | None:
         return session.get(Job, request.id)
 
 
-def _repeat(world: World, before: Job, request: Request, limits: Limits) -> Accepted:
+def _check_same(before: Job, request: Request) -> None:
+    """Raises Usage when the id of an earlier job comes with another job file."""
     if (before.spec_hash, before.simulated) != (spec_hash(request.spec), request.simulated):
         raise Usage(f"--id {before.id} belongs to {before.handle}, submitted with another job file; choose another id")
+
+
+def _repeat(world: World, before: Job, request: Request, limits: Limits) -> Accepted:
+    _check_same(before, request)
     world.doorbell.ring("job", before.id)
     return Accepted(before.id, before.handle, True, limits, None)
 

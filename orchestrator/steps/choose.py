@@ -180,7 +180,7 @@ def _take(snap: Snapshot, world: World, best: Candidate) -> StepResult:
         STARTING,
         "renting",
         job=changes,
-        new=NewMachine(row, best.reserve),
+        new=NewMachine(row, ledger.Amount(best.reserve, best.lump)),
         look_again_at=now,
         events=(("chose", {"provider": offer.provider, "gpu": offer.gpu, "reason": best.reason}),),
     )

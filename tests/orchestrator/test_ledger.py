@@ -11,10 +11,11 @@ from sqlalchemy import func, select
 
 from jobs.money import HOUR, MICRO, SECOND
 from orchestrator import ledger
-from orchestrator.caps import set_cap
+from orchestrator.caps import set_cap, split_by_month
 from orchestrator.db.engine import open_database
 from orchestrator.db.models import Balance, Entry, Job, Machine
-from orchestrator.ledger import CapReached, Usage, charges, spread
+from orchestrator.ledger import Amount, CapReached, Usage, charges, spread
+from orchestrator.placement import ROUNDINGS, charge
 from orchestrator.settings import Settings
 from orchestrator.world import Database
 from providers.base import PriceParts
@@ -97,7 +98,7 @@ def reserve(database: Database, settings: Settings, job_id: str, row: dict[str, 
         owner = session.get_one(Job, job_id)
         session.add(Machine(**row))
         session.flush()
-        ledger.reserve(session, settings, owner, row, total, NOW)
+        ledger.reserve(session, settings, owner, row, ledger.Amount(total), NOW)
 
 
 def balances(database: Database) -> dict[tuple[str, str], tuple[int, int]]:
@@ -137,6 +138,34 @@ def test_a_reservation_over_midnight_is_held_in_both_months(database: Database, 
     reserve(database, settings, "j1", machine(**span), 2 * MICRO)
 
     assert (0, MICRO) == balances(database)["overall", "2026-12"] == balances(database)["overall", "2027-01"]
+
+
+@given(
+    st.integers(1, 10**7),
+    st.integers(1, 20),
+    st.integers(0, 20),
+    st.floats(0.01, 1),
+    st.integers(0, 10**6),
+    st.sampled_from([0, 60, 3600]),
+)
+def test_no_month_is_booked_more_than_it_holds(
+    per_hour: int, before: int, after: int, used: float, traffic: int, step_s: int
+) -> None:
+    """However much of a reservation over midnight is used, and whenever its bytes moved, each month covers it."""
+    start, end = MIDNIGHT - before * HOUR, MIDNIGHT + after * HOUR
+    price = PriceParts(per_hour=per_hour, disk_per_gb_hour=7, traffic_per_gb=1, step_s=step_s)
+    lump = traffic + ROUNDINGS + (charge(price, 10, step_s * SECOND) if step_s else 0)
+    total = charge(price, 10, end - start) + traffic
+    slices = split_by_month(start, end, "UTC")
+    held = dict(zip([month for month, _, _ in slices], Amount(total, lump).by_month(slices), strict=True))
+    usage = Usage(start, start + int((end - start) * used), traffic * 10**9)
+    booked: dict[str, int] = {}
+    parts = split_by_month(usage.start, max(usage.end, usage.start + 1), "UTC")
+    for whole in charges(price, 10, usage).values():
+        for (month, _, _), micro in zip(parts, spread(whole, parts), strict=True):
+            booked[month] = booked.get(month, 0) + micro
+
+    assert all(micro <= held[month] for month, micro in booked.items())
 
 
 def test_gpus_and_dollars_per_hour_are_counted_like_money(database: Database, tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_a_cap_below_the_smallest_reservation_is_refused(tmp_path: Path) -> None
     world = door_world(tmp_path)
     with world.database.write() as session:
         caps.set_cap(session, True, caps.OVERALL, "", "2026-12", 1_000_000)
-    with pytest.raises(RefusedByLimit, match="gpupoor budget set"):
+    with pytest.raises(RefusedByLimit, match=r"is sim \$1\.00; raise it: gpupoor budget set [0-9.]+ --mock,"):
         submit(world, make_request())
     assert jobs_of(world) == []
     submit(world, make_request(spec={"budget": 900_000}))
@@ -243,6 +243,15 @@ def test_a_rehearsal_writes_nothing(tmp_path: Path) -> None:
     assert [candidate.offer.id for candidate in preview.ranking.candidates] == ["o1"]
     assert jobs_of(world) == []
     assert world.doorbell.rung == []
+
+
+def test_a_rehearsal_knows_the_ids_that_are_taken(tmp_path: Path) -> None:
+    """The same id is fine with the same file and refused with another one, as it would be in earnest."""
+    world = door_world(tmp_path)
+    submit(world, make_request(id="mine"))
+    rehearse(world, make_request(id="mine"))
+    with pytest.raises(Usage, match="another job file"):
+        rehearse(world, make_request(id="mine", spec={"budget": 4_000_000}))
 
 
 def test_the_preview_shows_only_machines_within_max_gpus(tmp_path: Path) -> None:
