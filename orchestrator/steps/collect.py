@@ -6,19 +6,21 @@ from typing import Any, BinaryIO, cast
 from jobs.money import SECOND
 from jobs.script import replies
 from jobs.script.files import manifest, pack
+from jobs.script.start import state
 from jobs.script.stop import tombstone
 from jobs.states import FINISHING
 from orchestrator import asking
 from orchestrator.db.models import Machine
 from orchestrator.ending import end, try_again
 from orchestrator.limits import MONEY_LIMITS, limit_text
-from orchestrator.lost import over_by_its_provider
+from orchestrator.lost import SILENT_LIMIT, over_by_its_provider
 from orchestrator.result import StepResult
 from orchestrator.snapshot import Snapshot, open_shell
 from orchestrator.world import World
 from providers.shell import Shell, ShellError
 
 IN_MEMORY = 1_000_000
+NOTHING_RAN = 97  # of an attempt without a phase (jobs/script/start.py)
 
 
 def collect(snap: Snapshot, world: World) -> StepResult:
@@ -32,6 +34,7 @@ def collect(snap: Snapshot, world: World) -> StepResult:
         )
     try:
         shell = open_shell(world, machine)
+        code = attempt.exit_code if attempt.exit_code is not None else _exit_code(snap, shell)
         results, found = _bring_home(snap, shell, world)
         world.point("collect.stored")
         dead = replies.parse(shell.perform(tombstone(snap.tag)).out).get("tombstone") == "dead"
@@ -44,9 +47,15 @@ def collect(snap: Snapshot, world: World) -> StepResult:
         return _over(
             snap, world, "incomplete" if snap.spec.outputs else "none", {}, f"results could not be fetched: {error}"
         )
-    result = _over(snap, world, results, found, "")
+    result = _over(snap, world, results, found, "", code)
     stone = {"tombstoned_at": now} if dead else {}
     return StepResult(**{**result.__dict__, "machine": {**result.machine, **stone}})
+
+
+def _exit_code(snap: Snapshot, shell: Shell) -> int | None:
+    """What the machine says of the end, where the watcher did not hear it."""
+    told = replies.parse(shell.perform(state(snap.tag)).out).get("exit", "")
+    return int(told) if told.isdigit() else None
 
 
 def _is_over(snap: Snapshot, machine: Machine, world: World) -> bool:
@@ -55,11 +64,12 @@ def _is_over(snap: Snapshot, machine: Machine, world: World) -> bool:
 
 
 def _last_moment(snap: Snapshot, machine: Machine, world: World) -> int:
-    """Until when fetching is tried: the fuse, or half a minute after a stop that nobody answered."""
+    """Until when fetching is tried: the fuse; not so long after a stop that nobody answered."""
     attempt = snap.attempt
     assert attempt is not None
     if attempt.exit_code is None and attempt.stop_sent_at is not None:
-        return min(machine.fuse_at, attempt.stop_sent_at + snap.grace(world.settings) + 30 * SECOND)
+        patience = SILENT_LIMIT if snap.spec.outputs else 30 * SECOND
+        return min(machine.fuse_at, attempt.stop_sent_at + snap.grace(world.settings) + patience)
     return machine.fuse_at
 
 
@@ -88,17 +98,21 @@ def _spool_folder(world: World) -> str | None:
     return str(world.settings.home) if world.settings.home.is_dir() else None
 
 
-def _over(snap: Snapshot, world: World, results: str, found: dict[str, Any], trouble: str) -> StepResult:
+def _over(
+    snap: Snapshot, world: World, results: str, found: dict[str, Any], trouble: str, told: int | None = None
+) -> StepResult:
     """The end that this try deserves: a stop's reason, success, or a crash of its own."""
     attempt = snap.attempt
     assert attempt is not None
-    code = attempt.exit_code
+    code = told if attempt.exit_code is None else attempt.exit_code
     if attempt.stop_why:
         result = end(
             snap, world, attempt.stop_why, _stopped_text(snap, attempt.stop_why), exit_code=code, results=results
         )
     elif code == 0:
         result = end(snap, world, "succeeded", _missing_text(found) or trouble, exit_code=0, results=results)
+    elif code == NOTHING_RAN and attempt.remote_phase in (None, "none"):
+        result = try_again(snap, world, "host", "the start died on the machine", bad_host=True)
     elif code is None:
         result = try_again(snap, world, "host", trouble or "host gone before exit code", results=results, bad_host=True)
     else:
@@ -117,7 +131,7 @@ def _stopped_text(snap: Snapshot, why: str) -> str:
     if why == "cancelled":
         return "cancelled by its owner"
     if limit:
-        sign = "$" if why in MONEY_LIMITS else ""
+        sign = f"{'sim ' if snap.job.simulated else ''}$" if why in MONEY_LIMITS else ""
         return f"stopped at its {why} of {sign}{limit_text(why, limit['value'])} (from {limit['from']})"
     return f"stopped: {why}"
 

@@ -4,12 +4,14 @@ The watcher stores log, heartbeats, phase and exit code; this step only reads th
 of money and time, and looks at the provider when the machine is silent.
 """
 
+from sqlalchemy import update
+
 from jobs.money import SECOND, usd
 from jobs.script import replies
 from jobs.script.start import start
 from jobs.script.stop import stop
 from jobs.states import FINISHING, RUNNING, STARTING
-from orchestrator import asking
+from orchestrator import asking, leases
 from orchestrator.db.models import Attempt, Machine
 from orchestrator.ending import try_again
 from orchestrator.lost import SILENT_LIMIT, over_by_its_provider, unreachable
@@ -22,7 +24,8 @@ from providers.shell import ShellError, WrongHostKey
 LOOK_AGAIN = 15 * SECOND
 LOOK_AT_TRAFFIC = 5 * SECOND
 MOST_OF_TRAFFIC = 0.7  # the rest is for what moves between two looks and for the results
-STOP_MARGIN = 15 * SECOND  # after TERM and grace, the exit code should be here
+STOP_MARGIN = 15 * SECOND  # after TERM and grace, the exit code of a silent machine is not waited for longer
+HEARD_MARGIN = 75 * SECOND  # while it is heard, its end and the last of its log are on their way
 
 
 def follow(snap: Snapshot, world: World) -> StepResult:
@@ -31,7 +34,7 @@ def follow(snap: Snapshot, world: World) -> StepResult:
     assert machine is not None and attempt is not None
     now = world.clock.now()
     if attempt.exit_code is not None:
-        return _to_collecting(attempt.exit_code)
+        return _to_collecting(snap, attempt)
     if machine.state != "alive":
         return _machine_over(snap, machine, world)
     if attempt.remote_phase == "lost":
@@ -45,6 +48,8 @@ def follow(snap: Snapshot, world: World) -> StepResult:
         return _stop(snap, machine, attempt, world, attempt.stop_why or why or "")
     if attempt.silent_since is not None:
         return _silent(snap, machine, attempt, world)
+    if attempt.remote_phase in (None, "none"):
+        return _start(snap, machine, world)  # the answer to the last one may have been lost; it starts once
     if snap.job.state == STARTING and attempt.remote_phase == "run":
         return StepResult(
             RUNNING,
@@ -56,8 +61,16 @@ def follow(snap: Snapshot, world: World) -> StepResult:
     return StepResult(snap.job.state, snap.job.phase, look_again_at=_next_look(snap, machine, attempt, now))
 
 
-def _to_collecting(exit_code: int) -> StepResult:
-    return StepResult(FINISHING, "collecting", look_again_at=0, events=(("work_over", {"exit_code": exit_code}),))
+def _to_collecting(snap: Snapshot, attempt: Attempt) -> StepResult:
+    """The work is over. A run so short that nobody looked while it lasted began at latest when its work did end."""
+    ran = attempt.remote_phase == "run" and snap.job.started_at is None
+    return StepResult(
+        FINISHING,
+        "collecting",
+        job={"started_at": attempt.work_started_at} if ran else {},
+        look_again_at=0,
+        events=(("work_over", {"exit_code": attempt.exit_code}),),
+    )
 
 
 def _next_look(snap: Snapshot, machine: Machine, attempt: Attempt, now: int) -> int:
@@ -102,6 +115,9 @@ def _start(snap: Snapshot, machine: Machine, world: World) -> StepResult:
     now = world.clock.now()
     if snap.job.wish == "cancel":
         return try_again(snap, world, "host", "cancelled before it started")
+    if not _mark_started(snap, world):
+        return StepResult(snap.job.state, snap.job.phase, look_again_at=now)
+    world.point("follow.marked")
     try:
         reply = replies.parse(open_shell(world, machine).perform(start(snap.tag, machine.boot_nonce)).out).get("start")
     except WrongHostKey:
@@ -114,13 +130,25 @@ def _start(snap: Snapshot, machine: Machine, world: World) -> StepResult:
             STARTING,
             "setup",
             job={"waiting_reason": None},
-            attempt={"work_started_at": now, "silent_since": None},
-            look_again_at=_next_look(snap, machine, snap.attempt or Attempt(), now),
-            events=(("started", {"answer": reply}),),
+            attempt={"silent_since": None},
+            look_again_at=now + LOOK_AGAIN,
+            events=() if reply == "already" else (("started", {}),),
         )
     return try_again(
         snap, world, "host", f"the machine would not start the job ({reply or 'no answer'})", bad_host=True
     )
+
+
+def _mark_started(snap: Snapshot, world: World) -> bool:
+    """Commit that the work may run from now on, before the command is sent: from here every end goes through a stop."""
+    with world.database.write() as session:
+        now = world.clock.now()
+        until = now + world.settings.lease
+        if not leases.renew(session, "job", snap.job.id, snap.job.lease_token or "", until):
+            return False
+        of_this = (Attempt.job == snap.job.id, Attempt.number == snap.job.attempt_number)
+        session.execute(update(Attempt).where(*of_this, Attempt.work_started_at.is_(None)).values(work_started_at=now))
+        return True
 
 
 def _stop(snap: Snapshot, machine: Machine, attempt: Attempt, world: World, why: str) -> StepResult:
@@ -128,7 +156,8 @@ def _stop(snap: Snapshot, machine: Machine, attempt: Attempt, world: World, why:
     now = world.clock.now()
     grace = snap.grace(world.settings)
     sent = attempt.stop_sent_at
-    if sent is not None and now >= sent + grace + STOP_MARGIN:
+    margin = STOP_MARGIN if attempt.silent_since is not None else HEARD_MARGIN
+    if sent is not None and now >= sent + grace + margin:
         return StepResult(FINISHING, "collecting", look_again_at=now, events=(("stop_unanswered", {"why": why}),))
     changes: dict[str, object] = {"stop_why": why}
     try:
@@ -142,7 +171,7 @@ def _stop(snap: Snapshot, machine: Machine, attempt: Attempt, world: World, why:
         snap.job.phase,
         attempt=changes,
         events=events,
-        look_again_at=min(now + 5 * SECOND, (sent or now) + grace + STOP_MARGIN),
+        look_again_at=min(now + 5 * SECOND, (sent or now) + grace + margin),
     )
 
 
