@@ -22,6 +22,7 @@ from orchestrator.world import World
 log = structlog.get_logger()
 
 LOOK_S = 0.5  # real seconds between two looks at the clock
+HUNG_S = 120.0  # real seconds, twice what one call may take
 ORPHAN_AFTER = 30 * SECOND  # an orchestrator that has not been seen for so long is over
 
 
@@ -30,20 +31,21 @@ class Guard:
     """Turns of the guard, one thread per provider and region."""
 
     world: World
-    busy: dict[tuple[str, str], threading.Thread] = field(default_factory=dict)
+    busy: dict[tuple[str, str], tuple[threading.Thread, float]] = field(default_factory=dict)
 
     def turn(self) -> None:
-        """Start a look at every region whose last look has ended."""
+        """Start a look at every region whose last look has ended, or hangs for so long that nothing may come of it."""
+        now = self.world.clock.monotonic()
         for name, provider in sorted(self.world.providers.items()):
             for region in provider.facts.regions:
                 before = self.busy.get((name, region))
-                if before is not None and before.is_alive():
+                if before is not None and before[0].is_alive() and now - before[1] < HUNG_S:
                     log.warning("guard.still_waiting", provider=name, region=region)
                     continue
                 thread = threading.Thread(
                     target=self._look, args=(name, region), daemon=True, name=f"guard {name} {region}"
                 )
-                self.busy[name, region] = thread
+                self.busy[name, region] = (thread, now)
                 thread.start()
         self._note_turn()
 
