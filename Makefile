@@ -13,7 +13,7 @@ LAST := tests/end_to_end
 demo: $(VENV)/.installed
 	$(VENV)/bin/gpupoor demo
 
-test: check $(VENV)/.sshd
+test: check $(VENV)/.programs
 	$(PYTHON_IN) -m pytest -q -n 2 --dist loadscope $(addprefix --ignore=,$(LAST))
 	$(PYTHON_IN) -m pytest -q -n 2 --dist load $(LAST)
 
@@ -42,13 +42,16 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.made
 	$(PIP) install --quiet --editable . --group dev
 	touch $@ $(VENV)/.installed
 
-$(VENV)/.sshd: $(VENV)/.made
-	@if ! command -v sshd >/dev/null && ! test -x /usr/sbin/sshd; then \
+# Programs that only the tests need: OpenSSH's server and a small system.
+$(VENV)/.programs: $(VENV)/.made
+	@missing=; \
+	command -v sshd >/dev/null || test -x /usr/sbin/sshd || missing="$$missing openssh-server"; \
+	command -v busybox >/dev/null || missing="$$missing busybox"; \
+	if [ -n "$$missing" ]; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update -qq && \
-			DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openssh-server; \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 		else \
-			echo "the tests need sshd; type: sudo apt-get install -y openssh-server" >&2; exit 1; \
+			echo "the tests need more programs; type: sudo apt-get install -y$$missing" >&2; exit 1; \
 		fi; \
 	fi
 	@[ "$$(id -u)" != 0 ] || mkdir -p /run/sshd

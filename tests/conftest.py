@@ -11,8 +11,7 @@ from tests.services import SSHD, Sshd, run_redis, run_sshd
 @pytest.fixture
 def sshd(tmp_path: Path) -> Iterator[Sshd]:
     """A real OpenSSH server of this test alone."""
-    if SSHD is None:
-        pytest.skip("OpenSSH's sshd is not installed")
+    assert SSHD is not None, "OpenSSH's sshd is not installed; type: sudo apt-get install -y openssh-server"
     folder = tmp_path / "sshd"
     folder.mkdir()
     with run_sshd(folder) as server:

@@ -35,11 +35,11 @@ each() {
 stopping() { whole "$S/stopping" "$limit"; hit TERM; }
 kill_everything() {
   each hit KILL
-  for pid in $(members GPUPOOR_TAG= ''); do kill -s KILL "$pid" 2>/dev/null; done
+  for pid in $(members "$K" ''); do kill -s KILL "$pid" 2>/dev/null; done
 }
 limit=$((now + grace))
 each stopping
-while [ "$now" -lt "$limit" ] && [ -n "$(members GPUPOOR_TAG= '')" ]; do sleep 1; up; done
+while [ "$now" -lt "$limit" ] && [ -n "$(members "$K" '')" ]; do sleep 1; up; done
 kill_everything
 if [ -z "$3" ]; then rm -f "$G/fuse.pid"; exit 0; fi
 while :; do

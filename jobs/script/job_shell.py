@@ -5,7 +5,7 @@ job printed. Its names begin with gp_, since the job's variables are read into t
 """
 
 JOB_SHELL = r"""
-gp_tag=$1 gp_state=$2 gp_dir=$3 gp_stopped=
+gp_tag=$1 gp_state=$2 gp_dir=$3 gp_mark=$GPUPOOR_TAG gp_stopped=
 trap 'gp_stopped=143' TERM
 printf '%s\n' $$ >"$gp_state/pid.part" && mv -f "$gp_state/pid.part" "$gp_state/pid" || exit 97
 # Looked at after the pid was written: whoever wrote a tombstone before sees the pid, or we see the tombstone
@@ -28,7 +28,7 @@ gp_environment() {
   export UV_CACHE_DIR="$HOME/.cache/gpupoor/uv" PIP_CACHE_DIR="$HOME/.cache/gpupoor/pip"
   export WANDB_RUN_ID="${gp_tag%-*}" WANDB_RESUME=allow PYTHONUNBUFFERED=1
   [ ! -e "$gp_state/env" ] || . "$gp_state/env"
-  export GPUPOOR_DIR="$gp_dir" GPUPOOR_JOB="${gp_tag%-*}" GPUPOOR_TAG="$gp_tag:"
+  export GPUPOOR_DIR="$gp_dir" GPUPOOR_JOB="${gp_tag%-*}" GPUPOOR_TAG="$gp_mark"
   [ ! -d "$gp_state/venv" ] || export VIRTUAL_ENV="$gp_state/venv" PATH="$gp_state/venv/bin:$PATH"
 }
 gp_venv() {

@@ -10,6 +10,11 @@ _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 
 _PRELUDE = r"""
 G="$HOME/.gpupoor" S="$G/$T" W="$HOME/gpupoor/$T" J=
+# The mark of this home's jobs: another home on the same host has jobs of its own, perhaps of the same tag
+read -r K line <<END
+$(ls -di "$HOME/.")
+END
+K="GPUPOOR_TAG=$K."
 # `sleep` of a fraction is not POSIX
 nap() { sleep "$1" 2>/dev/null || sleep 1; }
 # now = seconds since the machine booted, the clock that nobody sets
@@ -59,11 +64,11 @@ members() {
     ps -A -E -ww -o pid= -o command= 2>/dev/null | sed -n "s/^ *\([0-9][0-9]*\) .*[G]${1#G}.*/\1/p"
   } | sort -u
 }
-gone() { [ -z "$(members "GPUPOOR_TAG=$T:" "$J")" ]; }
+gone() { [ -z "$(members "$K$T:" "$J")" ]; }
 # Signal $1 to the job's group, all at one moment, and to whoever left it
 hit() {
   [ -z "$J" ] || kill -s "$1" -- "-$J" 2>/dev/null
-  for pid in $(members "GPUPOOR_TAG=$T:" "$J" outside); do kill -s "$1" "$pid" 2>/dev/null; done
+  for pid in $(members "$K$T:" "$J" outside); do kill -s "$1" "$pid" 2>/dev/null; done
 }
 kill_all() {
   tries=0

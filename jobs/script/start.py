@@ -32,7 +32,7 @@ rm -f "$S/out" "$S/err"
     + apart(_ERR, '"gpupoor-err:$T"', '"$W.log"', '"$W.stderr"')
     + r""" <&6 3>&- 4>&- 5<&- 6<&- & err=$!
 exec 5<&- 6<&-
-( GPUPOOR_TAG="$T:"; export GPUPOOR_TAG
+( GPUPOOR_TAG="${K#*=}$T:"; export GPUPOOR_TAG
 """
     + apart(JOB_SHELL, '"gpupoor-job:$T"', '"$T"', '"$S"', '"$W"')
     + r""" )

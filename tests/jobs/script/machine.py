@@ -1,6 +1,7 @@
 """A stand-in for a rented machine: a folder as HOME, and real shells that perform the commands."""
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -108,7 +109,8 @@ class Machine:
 
     def marked(self, tag: str) -> list[int]:
         """Living processes with the mark of the attempt `tag`."""
-        return [pid for pid in self.processes() if f"GPUPOOR_TAG={tag}:".encode() in _environ(pid)]
+        mark = re.compile(rb"GPUPOOR_TAG=\d+\." + re.escape(tag.encode()) + b":")
+        return [pid for pid in self.processes() if mark.search(_environ(pid))]
 
     def pid(self, name: str) -> int:
         """The number in a file of the state folder."""

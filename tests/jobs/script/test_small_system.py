@@ -13,12 +13,11 @@ from tests.jobs.script.machine import TAG, Machine, until
 BUSYBOX = shutil.which("busybox")
 LEAVER = """setsid env -u X sh -c 'trap "" TERM; echo ready; sleep 600; sleep 600' & sleep 601"""
 
-pytestmark = pytest.mark.skipif(BUSYBOX is None, reason="busybox is not installed")
-
 
 @pytest.fixture
 def small(tmp_path):
     """A machine whose only programs are busybox's."""
+    assert BUSYBOX is not None, "busybox is not installed; type: sudo apt-get install -y busybox"
     programs = tmp_path / "programs"
     programs.mkdir()
     names = subprocess.run([str(BUSYBOX), "--list"], capture_output=True, text=True, check=True).stdout.split()

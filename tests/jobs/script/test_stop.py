@@ -7,7 +7,7 @@ import threading
 from jobs.script.follow import follow
 from jobs.script.start import start, state
 from jobs.script.stop import stop, tombstone
-from tests.jobs.script.machine import CLOCK, NONCE, TAG, until
+from tests.jobs.script.machine import CLOCK, NONCE, TAG, Machine, until
 
 SAVES = """
 python3 -c '
@@ -65,6 +65,21 @@ def test_the_neighbour_lives(machine):
     assert machine.wait() == 143
     assert machine.ask(state(other))["phase"] == "run"
     assert machine.ask(tombstone(other)) == {"tombstone": "dead"}
+
+
+def test_the_same_tag_in_another_home_lives(machine, tmp_path):
+    """Two installations on one host do not know each other's jobs, whatever their tags."""
+    other = Machine(tmp_path / "other", machine.shell, machine.env["PATH"])
+    try:
+        for host in (machine, other):
+            host.prepare("echo ready; sleep 600")
+            host.start()
+            until(lambda host=host: b"ready" in host.log)
+        assert machine.ask(tombstone(TAG)) == {"tombstone": "dead"}
+        assert other.ask(state(TAG))["phase"] == "run"
+    finally:
+        other.ask(tombstone(TAG))
+        other.clear()
 
 
 def test_stop_before_the_start(machine):
