@@ -41,7 +41,11 @@ def show(ctx: click.Context, output: str, mock: bool, month: str | None) -> None
     _show(output if output == "json" else outer["output"], mock or outer["mock"], month or outer["month"])
 
 
-@budget.command("set", epilog="Example: gpupoor budget set 50 --project thesis --month 2027-01")
+@budget.command(
+    "set",
+    epilog="Example: gpupoor budget set 50 --project thesis --month 2027-01",
+    context_settings={"ignore_unknown_options": True},
+)
 @click.argument("amount")
 @_project_option
 @_user_option
@@ -88,6 +92,8 @@ def _change(
     project, user, month = which
     if project is not None and user is not None:
         raise Usage("a cap is of a project or of a user: give one of --project and --user")
+    if "" in (project, user):
+        raise Usage("an empty --project or --user is nobody's; leave the option out for the cap of everything")
     outer = _outer(ctx)
     world, simulated = look(mock or outer["mock"])
     month = check_month(month or outer["month"] or month_of(world.clock.now(), world.settings.zone))

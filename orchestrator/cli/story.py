@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import click
 
+from jobs.money import usd
 from jobs.states import LIVE
 from orchestrator.cli.output import clean, money, per_hour, print_table
 from orchestrator.db.models import Attempt, Event
@@ -110,7 +111,7 @@ def _print_attempt(rows: Rows, attempt: Attempt, now: int, zone: str) -> None:
     end = f" to {clock_text(attempt.ended_at, now, zone)}" if attempt.ended_at else ""
     _say("time", f"{clock_text(attempt.started_at, now, zone)}{end}")
     shares = phase_costs(attempt, cost, now)
-    phases = ", ".join(f"{phase} {money(micro, simulated)}" for phase, micro in shares.items())
+    phases = ", ".join(f"{phase} {'sim ' if simulated else ''}${usd(micro)}" for phase, micro in shares.items())
     _say("cost", f"{money(cost, simulated)}{f' ({phases})' if phases else ''}")
 
 

@@ -15,11 +15,13 @@ def find_job(session: Session, text: str | None, folder: str) -> Job:
 
     A whole id or handle wins over a name, a name (its newest job) over a prefix. Both worlds are searched.
     """
-    if not text:
+    if text is None:
         newest = session.scalars(select(Job).where(Job.folder == folder).order_by(*_NEWEST).limit(1)).first()
         if newest is None:
             raise Usage("no job was submitted from this folder; name one (gpupoor status -a shows all)")
         return newest
+    if not text:
+        raise Usage("an empty name is no job; name one (gpupoor status shows them)")
     exact = session.scalars(select(Job).where(or_(Job.id == text, Job.handle == text)).limit(1)).first()
     named = exact or session.scalars(select(Job).where(Job.name == text).order_by(*_NEWEST).limit(1)).first()
     return named or _by_prefix(session, text)

@@ -92,7 +92,9 @@ def _row(machine: Machine, handle: str, sighting: Sighting | None, silent: bool)
         state = machine.state
     else:
         state = "unknown" if silent else "not listed"
-    price = price_per_hour(machine) if sighting is None or sighting.per_hour is None else sighting.per_hour
+    price = price_per_hour(machine)
+    if sighting is not None and sighting.per_hour is not None:  # as its provider says now, with our disk
+        price += sighting.per_hour - int(machine.price["per_hour"])
     return {
         "id": machine.provider_id or (sighting.id if sighting else machine.id),
         "provider": machine.provider,

@@ -34,6 +34,12 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
     assert done.stdout.rstrip().endswith("[]")
 
 
+def test_a_command_of_a_later_version_is_named(ends: CliRunner) -> None:
+    """`login` is told from a typing error."""
+    ended = call(ends, "login", "runpod")
+    assert ended.exit_code == 2 and "not in this version yet" in ended.stderr
+
+
 def test_help_shows_groups_and_at_most_18_commands() -> None:
     """Jobs, money, machines, setup; aliases stay hidden."""
     shown = CliRunner().invoke(door.main, ["--help"])

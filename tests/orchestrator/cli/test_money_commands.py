@@ -64,7 +64,8 @@ def test_a_mock_address_means_the_simulated_world(run: Run, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("words", "says"), [
-    (["set", "five"], "2.50"), (["set", "-1"], "No such option"), (["set", "1.0000001"], "six decimals"),
+    (["set", "five"], "2.50"), (["set", "-1"], "not less than nothing"), (["set", "1", "--project", ""], "nobody's"),
+    (["clear", "--user", ""], "nobody's"), (["set", "1.0000001"], "six decimals"),
     (["set", "1", "--month", "13"], "2027-03"), (["set", "1", "--user", "a", "--project", "b"], "one of"),
     (["show", "--month", "2026-00"], "2027-03"), (["set"], "AMOUNT"),
 ])  # fmt: skip

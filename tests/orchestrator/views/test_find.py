@@ -55,6 +55,12 @@ def test_an_unknown_job_is_refused(world: World, text: str) -> None:
         named(world, text)
 
 
+def test_an_empty_name_is_no_job(world: World) -> None:
+    """A variable that was not set names nothing, least of all the newest job."""
+    with pytest.raises(Usage, match="empty name"):
+        named(world, "")
+
+
 def test_a_folder_without_jobs_is_refused(world: World) -> None:
     """Nothing is guessed from other folders."""
     with pytest.raises(Usage, match="this folder"):
