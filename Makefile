@@ -5,8 +5,8 @@ PIP := $(PYTHON_IN) -m pip --disable-pip-version-check
 SEEDS ?= 300
 DB ?= sqlite
 
-# These start many processes each; they come last, so that a small fault is told early.
-LAST := tests/end_to_end
+# Single cases that take long each, shared out one by one; they come last, so that a small fault is told early.
+LONG := tests/simulation tests/end_to_end
 
 .PHONY: demo test check sim bench
 
@@ -14,8 +14,9 @@ demo: $(VENV)/.installed
 	$(VENV)/bin/gpupoor demo
 
 test: check $(VENV)/.programs
-	$(PYTHON_IN) -m pytest -q -n 2 --dist loadscope $(addprefix --ignore=,$(LAST))
-	$(PYTHON_IN) -m pytest -q -n 2 --dist load $(LAST)
+	$(PYTHON_IN) -m pytest -q -n 2 --dist loadscope $(addprefix --ignore=,$(LONG))
+	$(PYTHON_IN) -m pytest -q -n 2 --dist load tests/simulation
+	$(PYTHON_IN) -m pytest -q -n 2 --dist load tests/end_to_end
 
 check: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
