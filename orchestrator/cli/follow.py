@@ -6,6 +6,7 @@ from typing import BinaryIO, TextIO
 from jobs.errors import Unanswered
 from jobs.states import TERMINAL, exit_code
 from orchestrator import log_store
+from orchestrator.cli.interrupt import Interrupt, interruptible
 from orchestrator.cli.output import clean, money, per_hour
 from orchestrator.db.models import Job
 from orchestrator.views.instants import clock_text, elapsed_text
@@ -77,12 +78,17 @@ class Follower:
     attempt: int = 0
     offset: int = 0
     _told: str = ""
+    _interrupt: Interrupt = field(default_factory=Interrupt)
 
     def follow(self, cleanup: bool = True) -> Rows:
         """Return when the job is over and its log was shown; wait up to a minute for its clean-up as well.
 
         KeyboardInterrupt goes through: the job does not notice.
         """
+        with interruptible() as self._interrupt:
+            return self._until_over(cleanup)
+
+    def _until_over(self, cleanup: bool) -> Rows:
         while True:
             rows = self.look()
             over = rows.job.state in TERMINAL
@@ -95,7 +101,7 @@ class Follower:
             if self.show_log:
                 self._copy_log(rows)
             self.screen.keep(sticky_line(rows, self.world))
-            self.world.clock.sleep(LOOK_S)
+            self._pause(LOOK_S)
         if cleanup:
             rows = self._await_cleanup(rows)
         self.screen.close()
@@ -105,9 +111,14 @@ class Follower:
         until = self.world.clock.monotonic() + CLEANUP_S
         while rows.job.cleanup == "pending" and self.world.clock.monotonic() < until:
             self.screen.keep(f"{rows.job.handle} {rows.job.state}; waiting for the proof that its machine is gone")
-            self.world.clock.sleep(LOOK_S)
+            self._pause(LOOK_S)
             rows = self.look()
         return rows
+
+    def _pause(self, seconds: float) -> None:
+        self._interrupt.check()
+        self.world.clock.sleep(seconds)
+        self._interrupt.check()
 
     def look(self) -> Rows:
         """The job as it is now; a silent database is waited for, since the job goes on without us."""
@@ -118,7 +129,7 @@ class Follower:
                     return read_rows(session, [job])[0]
             except Unanswered as error:
                 self.screen.keep(f"{error}; still looking")
-                self.world.clock.sleep(1.0)
+                self._pause(1.0)
 
     def _tell_phase(self, rows: Rows) -> None:
         text = phase_text(rows)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import select
 import signal
 import socket
@@ -29,12 +30,26 @@ class HostsError(GpupoorError):
     exit_code = 9
 
 
+def _refuse_closed(folder: Path, user: str) -> None:
+    """Raises HostsError when `user` cannot get into `folder`: their machines would have no home."""
+    try:
+        person = pwd.getpwnam(user)
+    except KeyError:
+        raise HostsError(f"there is no user {user} on this computer") from None
+    for place in (folder, *folder.parents):
+        found = place.stat()
+        owner, group = (found.st_uid == person.pw_uid) * 0o100, (found.st_gid == person.pw_gid) * 0o010
+        if not found.st_mode & (owner or group or 0o001):
+            raise HostsError(f"{user} cannot get into {place}; name a state folder that they can reach: --state DIR")
+
+
 class RealHosts:
     """hosting.Hosts with real processes. Calls may come from any thread.
 
     state_dir: the cloud's (nursery.log goes there). clock_file: see providers.simulator.clock_file. sshd: asyncssh
     or openssh. as_user: who the jobs of the machines are, where this process is root. max_sessions: channels per
-    connection (0: no limit; OpenSSH has 10). Raises HostsError for an unknown sshd or for as_user without being root.
+    connection (0: no limit; OpenSSH has 10). Raises HostsError for an unknown sshd, for as_user without being root, and
+    for one who cannot reach state_dir.
     """
 
     def __init__(
@@ -51,6 +66,8 @@ class RealHosts:
             raise HostsError("openssh for simulated machines needs root and /usr/sbin/sshd; use sshd asyncssh")
         if as_user and os.geteuid() != 0:
             raise HostsError(f"only root can run the jobs of simulated machines as {as_user}")
+        if as_user:
+            _refuse_closed(state_dir.resolve(), as_user)
         if not Path("/proc/self/ns/pid").exists():
             raise NamespaceError("simulated machines need Linux namespaces; this computer has none, so none is started")
         self._state_dir = state_dir.resolve()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from providers.simulator.hosts import HostsError, RealHosts
 from tests.providers.simulator.machines import Client, Lab, eventually, new_lab
 
 
@@ -187,12 +188,24 @@ def test_notice_is_a_file(lab: Lab) -> None:
     client.close()
 
 
+def test_a_user_who_cannot_reach_the_machines_is_refused(tmp_path: Path) -> None:
+    """A closed folder above the state is named, before a machine without a home boots."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can change users")
+    closed = tmp_path / "closed"
+    (closed / "state").mkdir(parents=True)
+    closed.chmod(0o700)
+    with pytest.raises(HostsError, match="cannot get into"):
+        RealHosts(closed / "state", closed / "clock", as_user="nobody")
+
+
 def test_jobs_run_as_another_user(tmp_path: Path) -> None:
     """With as_user a root's cloud runs the machines' commands as that user, in a home of theirs."""
     if os.geteuid() != 0:
         pytest.skip("only root can change users")
-    for path in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        path.chmod(path.stat().st_mode | 0o055)
+    for path in (tmp_path, *tmp_path.parents):
+        if path.owner() == "root" and path.is_relative_to("/tmp/") and path != Path("/tmp"):
+            path.chmod(path.stat().st_mode | 0o055)
     lab = new_lab(tmp_path, as_user="nobody")
     try:
         lab.boot()
