@@ -244,3 +244,19 @@ def pause(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
+def at_once(act: Callable[[], object], count: int = 4) -> list[BaseException]:
+    """`act` in `count` threads that start together; what went wrong in any of them."""
+    errors: list[BaseException] = []
+
+    def come() -> None:
+        try:
+            act()
+        except BaseException as error:  # noqa: BLE001 - it is told to the test
+            errors.append(error)
+
+    threads = [threading.Thread(target=come) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors

@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,23 +16,8 @@ from jobs.errors import GpupoorError, Unanswered
 from orchestrator.db import ballast
 from orchestrator.db.engine import installation_id, open_database, refuse_network_folder
 from orchestrator.db.models import Event, Installation
-from tests.orchestrator.plumbing import HandClock, make_database, run_postgresql
+from tests.orchestrator.plumbing import HandClock
 from tests.services import free_port
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[str]:
-    """A server for this file."""
-    with run_postgresql() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of each kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/gpupoor.db"
-    return make_database(request.getfixturevalue("postgresql"))
 
 
 def count(database) -> int:

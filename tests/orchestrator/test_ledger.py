@@ -1,6 +1,5 @@
 """The money book: caps hold under any order, what is settled is what was used, and nothing is booked twice."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,16 @@ from orchestrator.placement import ROUNDINGS, charge
 from orchestrator.settings import Settings
 from orchestrator.world import Database
 from providers.base import PriceParts
-from tests.orchestrator.plumbing import run_postgresql
 from tests.orchestrator.standing_world import at
 
 NOW = at("2026-12-10T12:00:00")
 MIDNIGHT = at("2027-01-01T00:00:00")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+@pytest.fixture
+def database(url: str) -> Database:
     """The same book on both databases."""
-    if request.param == "sqlite":
-        yield open_database(f"sqlite:///{tmp_path}/book.db")
-    else:
-        with run_postgresql() as address:
-            yield open_database(f"{address}/postgres")
+    return open_database(url)
 
 
 def job(id: str = "j1", budget: int = 10 * MICRO, **facts: Any) -> Job:

@@ -4,8 +4,6 @@ import re
 import sqlite3
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,22 +15,7 @@ from sqlalchemy import create_engine
 from orchestrator.db import migrate
 from orchestrator.db.engine import make_engines, open_database, parse
 from orchestrator.db.models import Table
-from tests.orchestrator.plumbing import make_database, run_postgresql
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[str]:
-    """A server for this file."""
-    with run_postgresql() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of each kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/gpupoor.db"
-    return make_database(request.getfixturevalue("postgresql"))
+from tests.orchestrator.plumbing import at_once
 
 
 def test_the_migrated_database_is_what_the_models_say(url: str) -> None:
@@ -67,19 +50,7 @@ def test_head_is_the_newest_script() -> None:
 
 def test_many_who_open_an_empty_home_at_once_migrate_it_once(url: str) -> None:
     """All succeed, and the revision table has one row."""
-    errors: list[BaseException] = []
-
-    def come() -> None:
-        try:
-            migrate.migrate(url)
-        except BaseException as error:  # noqa: BLE001
-            errors.append(error)
-
-    threads = [threading.Thread(target=come) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    errors = at_once(lambda: migrate.migrate(url))
     assert errors == []
 
 

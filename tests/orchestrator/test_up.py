@@ -18,7 +18,7 @@ from orchestrator import up, wiring
 from orchestrator.db.engine import open_database
 from orchestrator.db.models import Machine, Turn
 from orchestrator.settings import Settings, load
-from tests.orchestrator.plumbing import add_running_job, make_world
+from tests.orchestrator.plumbing import add_running_job, at_once, make_world
 from tests.services import wait_until
 
 
@@ -62,19 +62,7 @@ def test_ensure_starts_one_and_down_ends_it(settings: Settings) -> None:
 
 def test_many_who_ensure_at_once_start_one(settings: Settings) -> None:
     """Four commands at the same moment share one orchestrator."""
-    errors: list[BaseException] = []
-
-    def come() -> None:
-        try:
-            up.ensure(settings)
-        except BaseException as error:  # noqa: BLE001
-            errors.append(error)
-
-    threads = [threading.Thread(target=come) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    errors = at_once(lambda: up.ensure(settings))
     assert (errors, up.is_running(settings)) == ([], True)
 
 
